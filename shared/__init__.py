@@ -1,0 +1,1 @@
+"""What all four services share; no rule of any one service."""
