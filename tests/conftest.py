@@ -21,7 +21,7 @@ def admin_dsn() -> str:
 
 @pytest.fixture(scope="session")
 async def make_database(admin_dsn: str) -> AsyncIterator[MakeDatabase]:
-    """Awaited as `make_database("wallet")`, gives DatabaseUrls; wrap it in a fixture of the scope you need."""
+    """Awaited as `make_database("wallet")`, gives DatabaseUrls; wrap it in your own fixture."""
     async with database_factory(admin_dsn) as make:
         yield make
 
