@@ -36,7 +36,7 @@ def test_a_plain_decimal_is_read_exactly(text: str, micro: int) -> None:
         " 1",
         "1\n",
         "0x10",
-        "١",
+        "\u0661",
         "--1",
         "1_000",
     ],

@@ -6,8 +6,6 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from shared.contracts.usage import (
     EVENT_BYTES_MAX,
@@ -53,6 +51,10 @@ def _without(path: str) -> JsonObject:
     return event
 
 
+def _lasting(start: str, end: str) -> JsonObject:
+    return _with("data", {**GOOD["data"], "since": start, "start": start, "end": end})
+
+
 def _from_binary(event: JsonObject) -> UsageReport:
     attributes = {name: str(value) for name, value in event.items() if name != "data"}
     return decode_binary(json.dumps(event["data"]).encode(), attributes, LIMITS)
@@ -82,9 +84,9 @@ REFUSED: list[tuple[str, JsonObject]] = [
     ("end_not_after_start", _with("data.end", GOOD["data"]["start"])),
     ("end_not_after_start", _with("data.end", "2026-03-10T14:59:59Z")),
     ("start_before_since", _with("data.since", "2026-03-10T15:00:01Z")),
-    ("span_too_long", _with("data.start", "2026-03-09T15:00:59Z") | {"data": {**GOOD["data"], "since": "2026-03-09T00:00:00Z", "start": "2026-03-09T15:00:59Z"}}),
+    ("span_too_long", _lasting("2026-03-09T15:00:59Z", "2026-03-10T15:01:00Z")),
     ("in_the_future", _with("data.end", instant(NOW + timedelta(seconds=301)))),
-    ("too_old", _with("data", {**GOOD["data"], "since": "2026-01-01T00:00:00Z", "start": "2026-01-01T00:00:00Z", "end": "2026-01-01T00:01:00Z"})),
+    ("too_old", _lasting("2026-01-01T00:00:00Z", "2026-01-01T00:01:00Z")),
     ("invalid_time", _with("data.end", "2026-03-10T15:01:00")),
     ("invalid_time", _with("data.since", "0")),
     ("invalid_time", _with("time", "today")),
@@ -157,38 +159,6 @@ def test_the_edges_of_the_limits_are_inside() -> None:
         "labels": {f"{n:064d}": "v" * 64 for n in range(16)},
     }
     assert decode_structured(structured(_with("data", data)), LIMITS)
-
-
-@given(st.text(max_size=200))
-def test_no_text_in_a_field_is_a_fault(text: str) -> None:
-    for path in (
-        "specversion",
-        "type",
-        "subject",
-        "time",
-        "data.account_id",
-        "data.start",
-        "data.mode",
-        "data.labels",
-    ):
-        try:
-            decode_structured(structured(_with(path, text)), LIMITS)
-        except EventRefused:
-            pass
-
-
-@given(st.integers(0, 86_400), st.integers(1, 86_400))
-def test_hours_covered_tile_the_report(offset: int, length: int) -> None:
-    start = datetime(2026, 3, 8, tzinfo=UTC) + timedelta(seconds=offset)
-    event = usage_event(start=start, end=start + timedelta(seconds=length))
-    report = decode_structured(structured(event), LIMITS)
-    seconds = [
-        hour + second for hour, begins, ends in hours_covered(report) for second in range(begins, ends)
-    ]
-    assert seconds == list(range(report.first_second, report.end_second))
-    assert all(
-        hour % 3_600 == 0 and 0 <= begins < ends <= 3_600 for hour, begins, ends in hours_covered(report)
-    )
 
 
 def test_a_report_within_one_second_covers_none() -> None:
