@@ -5,11 +5,10 @@ import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from time import monotonic
-from typing import Any, Final, Literal, Self, TypeVar
+from typing import Any, Final, Literal, NamedTuple, Self, TypeVar
 
 import httpx
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
-from aiokafka.errors import KafkaError
 
 from tests.support.reports import JsonObject, binary, structured
 
@@ -151,22 +150,29 @@ async def node_agent(bootstrap: str) -> AsyncIterator[NodeAgent]:
         await producer.stop()
 
 
-async def read_dead_letters(bootstrap: str, topic: str = USAGE_TOPIC) -> list[tuple[bytes, dict[str, str]]]:
-    """(value, headers) of all dead letters of a topic so far; empty where there is no such topic yet."""
-    place = TopicPartition(f"{topic}.dead-letter", 0)
+class Received(NamedTuple):
+    key: bytes
+    value: bytes
+    headers: dict[str, str]
+
+
+async def read_topic(bootstrap: str, topic: str) -> list[Received]:
+    """All that a topic holds so far, partition by partition; nothing where there is no such topic yet."""
     consumer = AIOKafkaConsumer(bootstrap_servers=bootstrap, enable_auto_commit=False)
-    letters: list[tuple[bytes, dict[str, str]]] = []
+    found: list[Received] = []
     try:
         await consumer.start()
-        consumer.assign([place])
-        end = (await consumer.end_offsets([place]))[place]
-        await consumer.seek_to_beginning(place)
-        while await consumer.position(place) < end:
-            for record in (await consumer.getmany(place, timeout_ms=500)).get(place, []):
-                headers = {name: value.decode(errors="replace") for name, value in record.headers}
-                letters.append((record.value or b"", headers))
-    except KafkaError:
-        return letters
+        await consumer._client.set_topics([topic])
+        places = [TopicPartition(topic, each) for each in consumer.partitions_for_topic(topic) or ()]
+        if not places:
+            return []
+        consumer.assign(places)
+        await consumer.seek_to_beginning(*places)
+        for place, end in (await consumer.end_offsets(places)).items():
+            while await consumer.position(place) < end:
+                for record in (await consumer.getmany(place, timeout_ms=500)).get(place, []):
+                    headers = {name: value.decode(errors="replace") for name, value in record.headers}
+                    found.append(Received(record.key or b"", record.value or b"", headers))
     finally:
         await consumer.stop()
-    return letters
+    return found
