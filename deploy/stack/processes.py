@@ -1,6 +1,7 @@
 """Processes that we start, and those that an earlier run of ours left behind."""
 
 import os
+import re
 import signal
 import subprocess
 import time
@@ -14,6 +15,8 @@ import psutil  # type: ignore[import-untyped]
 from deploy.stack.errors import StackError
 
 _TAIL_BYTES = 8_192
+# What PostgreSQL adds below the line that says what is wrong.
+_ASIDES = re.compile(r"\b(HINT|DETAIL|CONTEXT|STATEMENT):  ")
 _LOG_BYTES_MAX = 16 << 20
 _SAME_START_SECONDS = (
     1.5  # start times come from the kernel's clock ticks and may be told a little differently
@@ -122,13 +125,10 @@ class _Log:
 
 
 def died(name: str, returncode: int, log: Path) -> str:
-    how = (
-        f"was killed by {signal.Signals(-returncode).name}"
-        if returncode < 0
-        else f"ended with exit code {returncode}"
-    )
+    if returncode < 0:
+        return f"{name} was killed by {signal.Signals(-returncode).name} (log: {log})"
     said = last_line(log)
-    return f"{name} {how}{f': {said}' if said else ''} (log: {log})"
+    return f"{name} ended with exit code {returncode}{f': {said}' if said else ''} (log: {log})"
 
 
 def last_line(log: Path) -> str:
@@ -138,7 +138,8 @@ def last_line(log: Path) -> str:
             lines = file.read().decode(errors="replace").splitlines()
     except OSError:
         return ""
-    return next((line.strip()[:300] for line in reversed(lines) if line.strip()), "")
+    telling = [line.strip() for line in lines if line.strip() and not _ASIDES.search(line)]
+    return telling[-1][:300] if telling else ""
 
 
 def end(identities: Sequence[Identity], farewell: Farewell) -> None:

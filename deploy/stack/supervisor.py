@@ -32,7 +32,8 @@ from deploy.stack.settings import (
     write_stack_env,
 )
 
-_SERVICE_FAREWELL: Farewell = [(signal.SIGTERM, 10), (signal.SIGKILL, 5)]
+# A service takes up to 10 s to finish what it has in hand.
+_SERVICE_FAREWELL: Farewell = [(signal.SIGTERM, 12), (signal.SIGKILL, 5)]
 _BROKER_FAREWELL: Farewell = [(signal.SIGTERM, 20), (signal.SIGKILL, 5)]
 _SERVICE_READY_SECONDS = 60
 _ONE_SHOT_SECONDS = 120
@@ -52,7 +53,7 @@ class _Child:
     started_at: float
     recovering: bool = False
     restart_at: float | None = None
-    pause_seconds: float = _PAUSE_FIRST_SECONDS
+    pause_seconds: float = 0.0
 
 
 class Supervisor:
@@ -242,10 +243,8 @@ class Supervisor:
         part = child.part
         if part.name != "postgres":  # its children leave by themselves, and are not in its group
             sweep_group(child.process.pid)
-        steady = now - child.started_at > _STEADY_SECONDS
-        child.pause_seconds = (
-            _PAUSE_FIRST_SECONDS if steady else min(child.pause_seconds * 2, _PAUSE_MAX_SECONDS)
-        )
+        longer = 0.0 if now - child.started_at > _STEADY_SECONDS else child.pause_seconds * 2
+        child.pause_seconds = min(max(longer, _PAUSE_FIRST_SECONDS), _PAUSE_MAX_SECONDS)
         child.restart_at = now + child.pause_seconds
         lost = " Tansu keeps the log in memory: what was in it is gone." if self._is_tansu(part) else ""
         self._tell(
