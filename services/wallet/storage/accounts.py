@@ -31,23 +31,24 @@ _INSERT_MISSING = text(
 )
 _LOCK = text(
     """
-    SELECT account_id FROM account WHERE account_id = ANY(CAST(:account_ids AS text[]))
-    ORDER BY account_id FOR NO KEY UPDATE
+    SELECT account.account_id
+    FROM unnest(CAST(:account_ids AS text[])) AS wanted (account_id) JOIN account USING (account_id)
+    ORDER BY account.account_id FOR NO KEY UPDATE OF account
     """
 )
 _READ = text(
     """
     SELECT a.account_id, a.cash, coalesce(p.promotional, 0) AS promotional, a.accrued, a.debt, a.held,
            a.charged_ever, a.charged_at, a.burn_rate_per_hour, a.review_at, a.standing, a.epoch
-    FROM account a
+    FROM unnest(CAST(:account_ids AS text[])) AS wanted (account_id)
+    JOIN account a USING (account_id)
     LEFT JOIN (
         SELECT account_id, CAST(sum(remaining) AS bigint) AS promotional
-        FROM lot
-        WHERE account_id = ANY(CAST(:account_ids AS text[])) AND open AND kind <> 'cash'
+        FROM unnest(CAST(:account_ids AS text[])) AS wanted (account_id) JOIN lot USING (account_id)
+        WHERE open AND kind <> 'cash'
           AND effective_at <= :now AND (expires_at IS NULL OR expires_at > :now)
         GROUP BY account_id
     ) p USING (account_id)
-    WHERE a.account_id = ANY(CAST(:account_ids AS text[]))
     ORDER BY a.account_id
     """
 )
@@ -56,9 +57,8 @@ _BURN_RATES = text(
     SELECT account_id, CAST(sum(rate_per_hour) AS bigint) AS rate, min(covered_until) AS first_covered_until
     FROM (
         SELECT DISTINCT ON (account_id, resource_id) account_id, rate_per_hour, covered_until
-        FROM charge
-        WHERE account_id = ANY(CAST(:account_ids AS text[])) AND hour > :hours_after
-          AND covered_until > :running_after
+        FROM unnest(CAST(:account_ids AS text[])) AS wanted (account_id) JOIN charge USING (account_id)
+        WHERE hour > :hours_after AND covered_until > :running_after
         ORDER BY account_id, resource_id, hour DESC
     ) running
     GROUP BY account_id

@@ -63,8 +63,9 @@ _ACCOUNTS_DUE = text(
 )
 _HOURS_DUE = text(
     """
-    SELECT account_id, hour, marked_at FROM unsettled_hour
-    WHERE account_id = ANY(CAST(:account_ids AS text[])) AND hour <= :due_until
+    SELECT account_id, hour, marked_at
+    FROM unnest(CAST(:account_ids AS text[])) AS wanted (account_id) JOIN unsettled_hour USING (account_id)
+    WHERE hour <= :due_until
     ORDER BY hour, account_id LIMIT :limit
     """
 )

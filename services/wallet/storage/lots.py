@@ -33,15 +33,16 @@ _INSERT_BOUNDARIES = text(
 )
 _PAYING = text(
     f"""
-    SELECT account_id, {_COLUMNS} FROM lot
-    WHERE account_id = ANY(CAST(:account_ids AS text[]))
-      AND (open OR (kind <> 'cash' AND (effective_at > :since OR expires_at > :since)))
+    SELECT account_id, {_COLUMNS}
+    FROM unnest(CAST(:account_ids AS text[])) AS wanted (account_id) JOIN lot USING (account_id)
+    WHERE (open OR (kind <> 'cash' AND (effective_at > :since OR expires_at > :since)))
     ORDER BY account_id, lot_id
     """
 )
 _ALL = text(
     f"""
-    SELECT account_id, {_COLUMNS} FROM lot WHERE account_id = ANY(CAST(:account_ids AS text[]))
+    SELECT account_id, {_COLUMNS}
+    FROM unnest(CAST(:account_ids AS text[])) AS wanted (account_id) JOIN lot USING (account_id)
     ORDER BY account_id, lot_id
     """
 )
@@ -71,9 +72,9 @@ _ENDED = text(
 )
 _TO_SWEEP = text(
     f"""
-    SELECT account_id, {_COLUMNS} FROM lot
-    WHERE account_id = ANY(CAST(:account_ids AS text[]))
-      AND open AND expires_at <= :ended_until AND created_at <= :ended_until
+    SELECT account_id, {_COLUMNS}
+    FROM unnest(CAST(:account_ids AS text[])) AS wanted (account_id) JOIN lot USING (account_id)
+    WHERE open AND expires_at <= :ended_until AND created_at <= :ended_until
       AND NOT EXISTS (SELECT FROM unsettled_hour waiting
                       WHERE waiting.account_id = lot.account_id AND waiting.hour < lot.expires_at)
     ORDER BY account_id, expires_at, lot_id
@@ -189,6 +190,7 @@ async def to_sweep(
 def _by_account(rows: Sequence[Row[Any]]) -> dict[str, list[Lot]]:
     lots: dict[str, list[Lot]] = {}
     for row in rows:
-        account_id, *columns = row
+        account_id: str = row[0]
+        columns: Sequence[Any] = row[1:]
         lots.setdefault(account_id, []).append(Lot(*columns))
     return lots
