@@ -1,7 +1,6 @@
 """Rated facts as the wallet keeps them: checked at the door, their lines carried as they came."""
 
 from collections.abc import Iterable
-from datetime import datetime
 from typing import Annotated, Literal, NamedTuple
 
 import msgspec
@@ -9,23 +8,26 @@ from msgspec import Meta, Raw, Struct
 
 from shared.contracts.facts import Factor, Range, Unpriced
 from shared.ids import ID_PATTERN
-from shared.time import SECONDS_PER_HOUR, from_epoch, parse_epoch
+from shared.time import SECONDS_PER_HOUR, parse_epoch
 
 _Id = Annotated[str, Meta(pattern=ID_PATTERN)]
 _Natural = Annotated[int, Meta(ge=0, le=2**63 - 1)]
 
 
 class Charge(NamedTuple):
-    """The whole price of a resource-hour; `lines` and `unpriced` are JSON, read only when needed."""
+    """The whole price of a resource-hour; `lines` and `unpriced` are JSON, read only when needed.
+
+    `hour` and `covered_until` in seconds since 1970.
+    """
 
     account_id: str
-    hour: datetime
+    hour: int
     resource_id: str
     revision: int
     price_book: int
     amount: int
     rate_per_hour: int
-    covered_until: datetime
+    covered_until: int
     lines: str
     unpriced: str | None
 
@@ -90,13 +92,13 @@ def decode_charge(value: bytes) -> Charge:
         raise InvalidFact(f"amount is {fact.amount}, its lines add up to {amount}")
     return Charge(
         fact.account_id,
-        from_epoch(hour),
+        hour,
         fact.resource_id,
         fact.revision,
         fact.price_book,
         amount,
         fact.rate_per_hour,
-        from_epoch(covered_until),
+        covered_until,
         lines.decode(),
         None if unpriced == _NOTHING else unpriced.decode(),
     )
@@ -104,7 +106,7 @@ def decode_charge(value: bytes) -> Charge:
 
 def fold(charges: Iterable[Charge]) -> list[Charge]:
     """The newest of each resource-hour, in order of key: the greatest (revision, price_book) wins."""
-    newest: dict[tuple[str, datetime, str], Charge] = {}
+    newest: dict[tuple[str, int, str], Charge] = {}
     for charge in charges:
         key = charge[:3]
         known = newest.get(key)

@@ -12,6 +12,8 @@ from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from services.wallet.domain.account import Account, crossings
+from services.wallet.storage import arrays
+from services.wallet.storage.arrays import ACCOUNT_IDS, integer_column
 from shared.contracts.facts import encode_fact
 from shared.contracts.topics import ACCOUNT_STANDING
 from shared.kafka import Message
@@ -19,10 +21,10 @@ from shared.outbox import enqueue
 from shared.time import SECONDS_PER_HOUR
 
 _INSERT_MISSING = text(
-    """
+    f"""
     INSERT INTO account (account_id, created_at)
     SELECT wanted.account_id, :now
-    FROM unnest(CAST(:account_ids AS text[])) AS wanted (account_id)
+    FROM unnest({ACCOUNT_IDS}) AS wanted (account_id)
     WHERE NOT EXISTS (SELECT FROM account WHERE account.account_id = wanted.account_id)
     ORDER BY wanted.account_id COLLATE "C"
     ON CONFLICT DO NOTHING
@@ -30,21 +32,21 @@ _INSERT_MISSING = text(
     """
 )
 _LOCK = text(
-    """
+    f"""
     SELECT account.account_id
-    FROM unnest(CAST(:account_ids AS text[])) AS wanted (account_id) JOIN account USING (account_id)
+    FROM unnest({ACCOUNT_IDS}) AS wanted (account_id) JOIN account USING (account_id)
     ORDER BY account.account_id FOR NO KEY UPDATE OF account
     """
 )
 _READ = text(
-    """
+    f"""
     SELECT a.account_id, a.cash, coalesce(p.promotional, 0) AS promotional, a.accrued, a.debt, a.held,
            a.charged_ever, a.charged_at, a.burn_rate_per_hour, a.review_at, a.standing, a.epoch
-    FROM unnest(CAST(:account_ids AS text[])) AS wanted (account_id)
+    FROM unnest({ACCOUNT_IDS}) AS wanted (account_id)
     JOIN account a USING (account_id)
     LEFT JOIN (
         SELECT account_id, CAST(sum(remaining) AS bigint) AS promotional
-        FROM unnest(CAST(:account_ids AS text[])) AS wanted (account_id) JOIN lot USING (account_id)
+        FROM unnest({ACCOUNT_IDS}) AS wanted (account_id) JOIN lot USING (account_id)
         WHERE open AND kind <> 'cash'
           AND effective_at <= :now AND (expires_at IS NULL OR expires_at > :now)
         GROUP BY account_id
@@ -53,11 +55,11 @@ _READ = text(
     """
 )
 _BURN_RATES = text(
-    """
+    f"""
     SELECT account_id, CAST(sum(rate_per_hour) AS bigint) AS rate, min(covered_until) AS first_covered_until
     FROM (
         SELECT DISTINCT ON (account_id, resource_id) account_id, rate_per_hour, covered_until
-        FROM unnest(CAST(:account_ids AS text[])) AS wanted (account_id) JOIN charge USING (account_id)
+        FROM unnest({ACCOUNT_IDS}) AS wanted (account_id) JOIN charge USING (account_id)
         WHERE hour > :hours_after AND covered_until > :running_after
         ORDER BY account_id, resource_id, hour DESC
     ) running
@@ -65,17 +67,17 @@ _BURN_RATES = text(
     """
 )
 _WRITE = text(
-    """
+    f"""
     UPDATE account SET
         cash = new.cash, accrued = new.accrued, debt = new.debt, held = new.held,
         charged_ever = new.charged_ever, charged_at = new.charged_at,
         burn_rate_per_hour = new.burn_rate_per_hour, burning = new.burn_rate_per_hour > 0,
         review_at = new.review_at, standing = new.standing, epoch = new.epoch
     FROM unnest(
-        CAST(:account_ids AS text[]), CAST(:cash AS bigint[]), CAST(:accrued AS bigint[]),
-        CAST(:debt AS bigint[]), CAST(:held AS bigint[]), CAST(:charged_ever AS boolean[]),
-        CAST(:charged_at AS timestamptz[]), CAST(:burn_rate_per_hour AS bigint[]),
-        CAST(:review_at AS timestamptz[]), CAST(:standing AS text[]), CAST(:epoch AS bigint[])
+        {ACCOUNT_IDS}, {integer_column("cash")}, {integer_column("accrued")},
+        {integer_column("debt")}, {integer_column("held")}, CAST(:charged_ever AS boolean[]),
+        CAST(:charged_at AS timestamptz[]), {integer_column("burn_rate_per_hour")},
+        CAST(:review_at AS timestamptz[]), CAST(:standing AS text[]), {integer_column("epoch")}
     ) AS new (account_id, cash, accrued, debt, held, charged_ever, charged_at, burn_rate_per_hour,
               review_at, standing, epoch)
     WHERE account.account_id = new.account_id
@@ -108,9 +110,7 @@ _REVIEWS_DUE = text(
     ORDER BY account_id
     """
 )
-_DROP_BOUNDARIES = text(
-    "DELETE FROM lot_boundary WHERE at <= :now AND account_id = ANY(CAST(:account_ids AS text[]))"
-)
+_DROP_BOUNDARIES = text(f"DELETE FROM lot_boundary WHERE at <= :now AND account_id = ANY({ACCOUNT_IDS})")
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,20 +149,20 @@ async def insert_missing(
 
     Before the lock of any account, and in order, so that two workers cannot wait for each other.
     """
-    rows = await connection.execute(_INSERT_MISSING, {"account_ids": list(account_ids), "now": now})
+    rows = await connection.execute(_INSERT_MISSING, {"account_ids": arrays.ids(account_ids), "now": now})
     return list(rows.scalars())
 
 
 async def lock(connection: AsyncConnection, account_ids: Collection[str]) -> list[str]:
     """Lock the accounts that exist, in order; which these are."""
-    rows = await connection.execute(_LOCK, {"account_ids": list(account_ids)})
+    rows = await connection.execute(_LOCK, {"account_ids": arrays.ids(account_ids)})
     return list(rows.scalars())
 
 
 async def read(
     connection: AsyncConnection, account_ids: Collection[str], now: datetime
 ) -> dict[str, Account]:
-    rows = await connection.execute(_READ, {"account_ids": list(account_ids), "now": now})
+    rows = await connection.execute(_READ, {"account_ids": arrays.ids(account_ids), "now": now})
     return {row[0]: Account(*row) for row in rows}
 
 
@@ -177,7 +177,7 @@ async def burn_rates(
     rows = await connection.execute(
         _BURN_RATES,
         {
-            "account_ids": list(account_ids),
+            "account_ids": arrays.ids(account_ids),
             "running_after": running_after,
             # covered_until is at most the end of its hour
             "hours_after": running_after - timedelta(seconds=SECONDS_PER_HOUR),
@@ -198,17 +198,17 @@ async def write(
     result = await connection.execute(
         _WRITE,
         {
-            "account_ids": [account.account_id for account in after],
-            "cash": [account.cash for account in after],
-            "accrued": [account.accrued for account in after],
-            "debt": [account.debt for account in after],
-            "held": [account.held for account in after],
+            "account_ids": arrays.ids(account.account_id for account in after),
+            "cash": arrays.integers(account.cash for account in after),
+            "accrued": arrays.integers(account.accrued for account in after),
+            "debt": arrays.integers(account.debt for account in after),
+            "held": arrays.integers(account.held for account in after),
             "charged_ever": [account.charged_ever for account in after],
             "charged_at": [account.charged_at for account in after],
-            "burn_rate_per_hour": [account.burn_rate_per_hour for account in after],
+            "burn_rate_per_hour": arrays.integers(account.burn_rate_per_hour for account in after),
             "review_at": [account.review_at for account in after],
             "standing": [account.standing for account in after],
-            "epoch": [account.epoch for account in after],
+            "epoch": arrays.integers(account.epoch for account in after),
         },
     )
     expect_rows(result.rowcount, len(after), "account")
@@ -250,7 +250,7 @@ async def reviews_due(connection: AsyncConnection, now: datetime, limit: int) ->
 
 
 async def drop_boundaries(connection: AsyncConnection, account_ids: Collection[str], now: datetime) -> None:
-    await connection.execute(_DROP_BOUNDARIES, {"account_ids": list(account_ids), "now": now})
+    await connection.execute(_DROP_BOUNDARIES, {"account_ids": arrays.ids(account_ids), "now": now})
 
 
 def expect_rows(found: int, expected: int, table: str) -> None:

@@ -10,20 +10,27 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from services.wallet.domain.charges import Charge
 from services.wallet.domain.settlement import Allocation
+from services.wallet.storage import arrays
+from services.wallet.storage.arrays import ACCOUNT_IDS, integer_column
 from services.wallet.storage.accounts import expect_rows
 
 # Of two revisions the greater wins, whatever order they come in. `settled_lines` takes the old lines over
 # when the first newer revision replaces those of the settlement.
 _APPLY = text(
-    """
+    f"""
     WITH applied AS (
         INSERT INTO charge AS held (account_id, hour, resource_id, revision, price_book, amount,
                                     rate_per_hour, covered_until, lines, unpriced)
-        SELECT * FROM unnest(
-            CAST(:account_ids AS text[]), CAST(:hours AS timestamptz[]), CAST(:resource_ids AS text[]),
-            CAST(:revisions AS bigint[]), CAST(:price_books AS bigint[]), CAST(:amounts AS bigint[]),
-            CAST(:rates_per_hour AS bigint[]), CAST(:covered_until AS timestamptz[]),
-            CAST(:lines AS text[]), CAST(:unpriced AS text[]))
+        SELECT account_id, to_timestamp(hour), resource_id, revision, price_book, amount,
+               rate_per_hour, to_timestamp(covered_until), lines, unpriced
+        FROM unnest(
+            {ACCOUNT_IDS}, {integer_column("hours")},
+            CAST(CAST(:resource_ids AS text) AS text[]), {integer_column("revisions")},
+            {integer_column("price_books")}, {integer_column("amounts")},
+            {integer_column("rates_per_hour")}, {integer_column("covered_until")},
+            CAST(:lines AS text[]), CAST(:unpriced AS text[])
+        ) AS fact (account_id, hour, resource_id, revision, price_book, amount, rate_per_hour, covered_until,
+                   lines, unpriced)
         ON CONFLICT (account_id, hour, resource_id) DO UPDATE SET
             revision = excluded.revision,
             price_book = excluded.price_book,
@@ -207,14 +214,14 @@ async def apply(connection: AsyncConnection, charges: Sequence[Charge], now: dat
     rows = await connection.execute(
         _APPLY,
         {
-            "account_ids": columns[0],
-            "hours": columns[1],
-            "resource_ids": columns[2],
-            "revisions": columns[3],
-            "price_books": columns[4],
-            "amounts": columns[5],
-            "rates_per_hour": columns[6],
-            "covered_until": columns[7],
+            "account_ids": arrays.ids(columns[0]),
+            "hours": arrays.integers(columns[1]),
+            "resource_ids": arrays.ids(columns[2]),
+            "revisions": arrays.integers(columns[3]),
+            "price_books": arrays.integers(columns[4]),
+            "amounts": arrays.integers(columns[5]),
+            "rates_per_hour": arrays.integers(columns[6]),
+            "covered_until": arrays.integers(columns[7]),
             "lines": columns[8],
             "unpriced": columns[9],
             "now": now,
