@@ -11,8 +11,8 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from services.wallet.domain.charges import Charge
 from services.wallet.domain.settlement import Allocation
 from services.wallet.storage import arrays
-from services.wallet.storage.arrays import ACCOUNT_IDS, integer_column
 from services.wallet.storage.accounts import expect_rows
+from services.wallet.storage.arrays import ACCOUNT_IDS, integer_column
 
 # Of two revisions the greater wins, whatever order they come in. `settled_lines` takes the old lines over
 # when the first newer revision replaces those of the settlement.
