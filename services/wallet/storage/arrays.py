@@ -6,6 +6,7 @@ One text per column is read by the server in a tenth of that.
 
 from collections.abc import Iterable
 from typing import Final
+from uuid import UUID
 
 ACCOUNT_IDS: Final = "CAST(CAST(:account_ids AS text) AS text[])"
 """The parameter `account_ids` as ids() writes it."""
@@ -25,3 +26,15 @@ def ids(values: Iterable[str]) -> str:
     """{"a","b"}; ids match shared.ids.ID_PATTERN, so there is nothing to escape."""
     inner = '","'.join(values)
     return f'{{"{inner}"}}' if inner else "{}"
+
+
+def uuids(values: Iterable[UUID | None]) -> str:
+    """{"a",NULL}; a batch repeats few ids, so each is spelled once."""
+    spelled: dict[UUID | None, str] = {None: "NULL"}
+    parts = []
+    for value in values:
+        part = spelled.get(value)
+        if part is None:
+            part = spelled[value] = str(value)
+        parts.append(part)
+    return f"{{{','.join(parts)}}}"

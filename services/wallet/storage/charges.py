@@ -117,14 +117,17 @@ _ALLOCATIONS = text(
     """
 )
 _INSERT_ALLOCATIONS = text(
-    """
+    f"""
     INSERT INTO allocation (account_id, hour, resource_id, seq, entry_id, lot_id, from_second, to_second,
                             amount, paid_at)
-    SELECT * FROM unnest(
-        CAST(:account_ids AS text[]), CAST(:hours AS timestamptz[]), CAST(:resource_ids AS text[]),
-        CAST(:seqs AS integer[]), CAST(:entry_ids AS uuid[]), CAST(:lot_ids AS uuid[]),
-        CAST(:from_seconds AS smallint[]), CAST(:to_seconds AS smallint[]), CAST(:amounts AS bigint[]),
-        CAST(:paid_at AS timestamptz[]))
+    SELECT account_id, to_timestamp(hour), resource_id, seq, entry_id, lot_id, from_second, to_second,
+           amount, CAST(:now AS timestamptz)
+    FROM unnest(
+        {ACCOUNT_IDS}, {integer_column("hours")}, CAST(CAST(:resource_ids AS text) AS text[]),
+        {integer_column("seqs")}, CAST(CAST(:entry_ids AS text) AS uuid[]),
+        CAST(CAST(:lot_ids AS text) AS uuid[]), {integer_column("from_seconds")},
+        {integer_column("to_seconds")}, {integer_column("amounts")}
+    ) AS paid (account_id, hour, resource_id, seq, entry_id, lot_id, from_second, to_second, amount)
     """
 )
 _OLDEST_DUE = text("SELECT min(hour) FROM unsettled_hour")
@@ -181,8 +184,10 @@ class ChargeRow(NamedTuple):
 
 
 class AllocationRow(NamedTuple):
+    """Of an hour in seconds since 1970."""
+
     account_id: str
-    hour: datetime
+    hour: int
     resource_id: str
     entry_id: UUID
     allocation: Allocation
@@ -305,22 +310,25 @@ async def allocations(
     return paid
 
 
-async def insert_allocations(connection: AsyncConnection, rows: Sequence[AllocationRow]) -> None:
+async def insert_allocations(
+    connection: AsyncConnection, rows: Sequence[AllocationRow], now: datetime
+) -> None:
     if not rows:
         return
+    allocations = [row.allocation for row in rows]
     await connection.execute(
         _INSERT_ALLOCATIONS,
         {
-            "account_ids": [row.account_id for row in rows],
-            "hours": [row.hour for row in rows],
-            "resource_ids": [row.resource_id for row in rows],
-            "entry_ids": [row.entry_id for row in rows],
-            "seqs": [row.allocation.seq for row in rows],
-            "lot_ids": [row.allocation.lot_id for row in rows],
-            "from_seconds": [row.allocation.from_second for row in rows],
-            "to_seconds": [row.allocation.to_second for row in rows],
-            "amounts": [row.allocation.amount for row in rows],
-            "paid_at": [row.allocation.paid_at for row in rows],
+            "account_ids": arrays.ids(row.account_id for row in rows),
+            "hours": arrays.integers(row.hour for row in rows),
+            "resource_ids": arrays.ids(row.resource_id for row in rows),
+            "entry_ids": arrays.uuids(row.entry_id for row in rows),
+            "seqs": arrays.integers(allocation.seq for allocation in allocations),
+            "lot_ids": arrays.uuids(allocation.lot_id for allocation in allocations),
+            "from_seconds": arrays.integers(allocation.from_second for allocation in allocations),
+            "to_seconds": arrays.integers(allocation.to_second for allocation in allocations),
+            "amounts": arrays.integers(allocation.amount for allocation in allocations),
+            "now": now,
         },
     )
 

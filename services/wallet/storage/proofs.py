@@ -73,6 +73,13 @@ PROOFS: Final[Mapping[str, str]] = {
         ) paid USING (account_id, hour, resource_id)
         WHERE coalesce(charge.settled, 0) <> coalesce(paid.amount, 0)
     """,
+    "allocations_have_their_entry": """
+        SELECT DISTINCT account_id, 'entry:' || entry_id, 1, 0 FROM allocation
+        WHERE NOT EXISTS (
+            SELECT FROM entry
+            WHERE entry.account_id = allocation.account_id AND entry.entry_id = allocation.entry_id
+              AND entry.hour = allocation.hour)
+    """,
     "unsettled_hours_are_marked": """
         SELECT account_id, resource_id, settled, amount FROM charge
         WHERE amount <> settled AND NOT EXISTS (

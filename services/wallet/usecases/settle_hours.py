@@ -84,7 +84,7 @@ async def settle_hours(context: Context, set_aside: Collection[str] = ()) -> int
         settled = _settle(context, batch, before, now)
         entries, allocations, new_lots = _bookings(context, settled, now)
         await journal.book(connection, entries)
-        await charges.insert_allocations(connection, allocations)
+        await charges.insert_allocations(connection, allocations, now)
         await lots.insert(connection, new_lots, now)
         await lots.write_remaining(
             connection,
@@ -203,7 +203,7 @@ def _bookings(
                 )
             )
             allocations += [
-                AllocationRow(account_id, start, resource_id, entry_id, allocation)
+                AllocationRow(account_id, hour.hour, resource_id, entry_id, allocation)
                 for resource_id, allocation in hour.allocations
             ]
             new_lots += [
