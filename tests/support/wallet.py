@@ -2,16 +2,19 @@
 
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
+from fractions import Fraction
 from typing import Final
+from uuid import UUID
 
 from services.wallet.domain.charges import Charge, decode_charge
+from services.wallet.domain.lots import PRIORITY_OF_KIND, Lot, LotKind
 from services.wallet.settings import WalletSettings
 from services.wallet.usecases.context import Context
 from shared.contracts.facts import ChargeLine, ChargeRated, Factor, encode_fact
 from shared.database import Database
 from shared.ids import uuid7_source
 from shared.money import PERIOD_SECONDS, amount_micro
-from shared.time import format_epoch, from_epoch
+from shared.time import format_epoch
 
 NOON: Final = datetime(2026, 3, 10, 12, tzinfo=UTC)
 NOON_EPOCH: Final = int(NOON.timestamp())
@@ -62,8 +65,6 @@ def line(
 
 
 def with_factor(base: ChargeLine, rule: str, factor: str) -> ChargeLine:
-    from fractions import Fraction  # noqa: PLC0415 - only here
-
     amount = amount_micro(
         base.unit_price, base.quantity, base.seconds, [Fraction(factor)], PERIOD_SECONDS[base.per]
     )
@@ -135,5 +136,24 @@ def charge(
     )
 
 
-def at(hour: int) -> datetime:
-    return from_epoch(hour)
+def make_lot(
+    number: int,
+    kind: LotKind,
+    *,
+    granted: int = 10_000_000,
+    remaining: int | None = None,
+    effective_at: datetime = NOON,
+    expires_at: datetime | None = None,
+    swept: bool = False,
+) -> Lot:
+    """A lot whose id is its number."""
+    return Lot(
+        UUID(int=number),
+        kind,
+        PRIORITY_OF_KIND[kind],
+        granted,
+        granted if remaining is None else remaining,
+        effective_at,
+        expires_at,
+        swept,
+    )
