@@ -3,20 +3,19 @@
 import logging
 from collections.abc import Sequence
 from datetime import datetime
-from itertools import islice
 from typing import Final
 
 from opentelemetry.metrics import get_meter
 
-from services.metering.domain.facts import HourMetered
+from services.metering.domain.facts import Conflict
 from services.metering.usecases.meter_reports import Metered, meter_reports
-from shared.contracts.facts import encode_fact, fact_key
+from shared.contracts.facts import UsageMetered, encode_fact, fact_key
 from shared.contracts.topics import USAGE_METERED
 from shared.contracts.usage import ReportLimits, UsageReport, decode_binary, decode_structured
 from shared.database import Database
 from shared.errors import EventRefused
 from shared.kafka import BatchHandler, BatchOutcome, Message, Record, Rejected
-from shared.time import Clock, epoch_second
+from shared.time import Clock, epoch_second, format_epoch
 
 log = logging.getLogger(__name__)
 
@@ -51,8 +50,8 @@ def usage_reported_handler(database: Database, clock: Clock, lateness_days: int)
         reports, rejected = decode_reports(records, ReportLimits.at(clock(), lateness_days))
         metered = await meter_reports(database, reports)
         _count(reports, rejected, metered, clock())
-        _log_conflicts(metered.hours)
-        return BatchOutcome([_message(hour) for hour in metered.hours], rejected)
+        _log_conflicts(metered.conflicts)
+        return BatchOutcome([_message(fact) for fact in metered.facts], rejected)
 
     return handle
 
@@ -100,14 +99,9 @@ def _binary_mode_attributes(headers: Sequence[tuple[str, bytes]]) -> dict[str, s
     return attributes or None
 
 
-def _message(hour: HourMetered) -> Message:
-    fact = hour.fact
-    return Message(
-        topic=USAGE_METERED.name,
-        key=fact_key(fact.account_id, fact.resource_id, fact.hour),
-        value=encode_fact(fact),
-        partition_by=fact.account_id.encode(),
-    )
+def _message(fact: UsageMetered) -> Message:
+    key = fact_key(fact.account_id, fact.resource_id, fact.hour)
+    return Message(USAGE_METERED.name, key, encode_fact(fact), fact.account_id.encode())
 
 
 def _count(
@@ -126,18 +120,18 @@ def _count(
         _freshness.record(max(0, epoch_second(now) - newest_second))
 
 
-def _log_conflicts(hours: Sequence[HourMetered]) -> None:
-    disputed = [hour for hour in hours if hour.conflict_seconds]
-    if not disputed:
+def _log_conflicts(conflicts: Sequence[Conflict]) -> None:
+    if not conflicts:
         return
-    conflict_seconds = sum(hour.conflict_seconds for hour in disputed)
-    _conflicts.add(conflict_seconds)
+    seconds = sum(conflict.seconds for conflict in conflicts)
+    _conflicts.add(seconds)
+    named = [
+        f"{account_id}/{resource_id}/{format_epoch(hour)}"
+        for (account_id, resource_id, hour), _ in conflicts[:CONFLICTS_NAMED_MAX]
+    ]
     log.warning(
         "%d s in %d resource-hours are claimed by more than one state, the later since owns them: %s",
-        conflict_seconds,
-        len(disputed),
-        ", ".join(
-            f"{hour.fact.account_id}/{hour.fact.resource_id}/{hour.fact.hour}"
-            for hour in islice(disputed, CONFLICTS_NAMED_MAX)
-        ),
+        seconds,
+        len(conflicts),
+        ", ".join(named),
     )

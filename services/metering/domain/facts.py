@@ -1,4 +1,4 @@
-"""The fact of a resource-hour, built from all of its rows."""
+"""The facts of resource-hours, built from all of their rows."""
 
 from collections.abc import Iterable, Sequence
 from datetime import datetime
@@ -6,53 +6,71 @@ from typing import NamedTuple
 
 from services.metering.domain.coverage import parse_multirange
 from services.metering.domain.folding import HourKey
-from services.metering.domain.resolution import Claim, Resolved, resolve_claims
+from services.metering.domain.resolution import Claim, resolve_claims
 from services.metering.domain.state import fields_of
-from shared.contracts.facts import Segment, UsageMetered
+from shared.contracts.facts import Range, Segment, UsageMetered
 from shared.time import format_epoch
 
 
-class StoredWindow(NamedTuple):
-    """A row of usage_window without its key; `coverage` is PostgreSQL's text of the multirange."""
+class StoredWindows(NamedTuple):
+    """Rows of usage_window, column by column; `positions` say which of the wanted hours a row is of.
 
-    since: datetime
-    canonical_state: str
-    coverage: str
-    revision: int
-
-
-class HourMetered(NamedTuple):
-    fact: UsageMetered
-    conflict_seconds: int
-
-
-def metered_hour(key: HourKey, windows: Sequence[StoredWindow]) -> HourMetered:
-    """The whole truth about a resource-hour; `windows` are all of its rows as one snapshot saw them.
-
-    The revision is the sum of the rows' revisions. Each change of a row adds one, so of two snapshots
-    with equal sums neither saw a change that the other did not, and their facts are equal.
+    `coverages` are PostgreSQL's text of the multiranges.
     """
-    resolved = _resolve(windows)
-    fact = UsageMetered(
-        account_id=key.account_id,
-        resource_id=key.resource_id,
-        hour=format_epoch(key.hour),
-        revision=sum([window.revision for window in windows]),
-        segments=list(_segments(resolved)),
-    )
-    return HourMetered(fact, resolved.conflict_seconds)
+
+    positions: Sequence[int]
+    sinces: Sequence[datetime]
+    states: Sequence[str]
+    coverages: Sequence[str]
+    revisions: Sequence[int]
 
 
-def _resolve(windows: Sequence[StoredWindow]) -> Resolved:
-    return resolve_claims(
-        [
-            Claim(window.since, window.canonical_state, parse_multirange(window.coverage))
-            for window in windows
-        ]
-    )
+class Conflict(NamedTuple):
+    """Seconds of an hour that more than one state claims; each losing claim counts."""
+
+    key: HourKey
+    seconds: int
 
 
-def _segments(resolved: Resolved) -> Iterable[Segment]:
-    for canonical_state, ranges in resolved.owned.items():
-        state = fields_of(canonical_state)
-        yield Segment(state.sku, state.quantity, state.mode, state.purchase, state.labels, ranges)
+def metered_hours(
+    keys: Sequence[HourKey], stored: StoredWindows
+) -> tuple[list[UsageMetered], list[Conflict]]:
+    """The whole truth about each resource-hour; `stored` are all of their rows as one snapshot saw them.
+
+    A fact's revision is the sum of its rows' revisions. Each change of a row adds one, so of two
+    snapshots with equal sums neither saw a change that the other did not, and their facts are equal.
+    """
+    facts = []
+    conflicts = []
+    rows_of_hours = _rows_by_position(stored.positions, len(keys))
+    for key, rows in zip(keys, rows_of_hours, strict=True):
+        account_id, resource_id, hour = key
+        if len(rows) == 1:  # nearly always: one state per hour, nothing to resolve
+            row = rows[0]
+            revision = stored.revisions[row]
+            segments = [_segment(stored.states[row], parse_multirange(stored.coverages[row]))]
+        else:
+            revision = sum(stored.revisions[row] for row in rows)
+            resolved = resolve_claims(list(_claims(stored, rows)))
+            segments = [_segment(state, ranges) for state, ranges in resolved.owned.items()]
+            if resolved.conflict_seconds:
+                conflicts.append(Conflict(key, resolved.conflict_seconds))
+        facts.append(UsageMetered(account_id, resource_id, format_epoch(hour), revision, segments))
+    return facts, conflicts
+
+
+def _rows_by_position(positions: Sequence[int], hours: int) -> list[tuple[int, ...]]:
+    rows: list[tuple[int, ...]] = [()] * hours
+    for row, position in enumerate(positions):
+        rows[position] += (row,)
+    return rows
+
+
+def _claims(stored: StoredWindows, rows: Iterable[int]) -> Iterable[Claim]:
+    for row in rows:
+        yield Claim(stored.sinces[row], stored.states[row], parse_multirange(stored.coverages[row]))
+
+
+def _segment(canonical_state: str, ranges: list[Range]) -> Segment:
+    state = fields_of(canonical_state)
+    return Segment(state.sku, state.quantity, state.mode, state.purchase, state.labels, ranges)

@@ -1,37 +1,30 @@
-"""From the reports of a batch to one window per (account, resource, hour, since, state)."""
+"""From the reports of a batch to the seconds they cover, once per row.
+
+Keys are plain tuples: at 40,000 reports a second a named one costs more than the folding.
+"""
 
 from collections.abc import Iterable
 from datetime import datetime
-from typing import NamedTuple
+from typing import TypeAlias
 
 from services.metering.domain.state import UsageState, state_of
 from shared.contracts.facts import Range
 from shared.contracts.usage import UsageReport
 from shared.time import SECONDS_PER_HOUR
 
+HourKey: TypeAlias = tuple[str, str, int]
+"""(account_id, resource_id, hour): one resource-hour; hours are their start in seconds since 1970."""
 
-class HourKey(NamedTuple):
-    """One resource-hour; `hour` is its start in seconds since 1970."""
+WindowKey: TypeAlias = tuple[str, str, int, datetime, UsageState]
+"""(account_id, resource_id, hour, since, state): one row."""
 
-    account_id: str
-    resource_id: str
-    hour: int
-
-
-class Window(NamedTuple):
-    """Seconds of one resource-hour in one state; `ranges` in any order, overlapping or not."""
-
-    account_id: str
-    resource_id: str
-    hour: int
-    since: datetime
-    state: UsageState
-    ranges: list[Range]
+Windows: TypeAlias = dict[WindowKey, list[Range]]
+"""New seconds of each row, as ranges of its hour in any order, overlapping or not."""
 
 
-def fold_reports(reports: Iterable[UsageReport]) -> list[Window]:
+def fold_reports(reports: Iterable[UsageReport]) -> Windows:
     """The windows that the reports cover. A report that covers no whole second covers no window."""
-    windows: dict[tuple[str, str, int, datetime, UsageState], list[Range]] = {}
+    windows: Windows = {}
     for report in reports:
         state = state_of(
             report.sku, report.quantity, report.mode, report.purchase, tuple(report.labels.items())
@@ -50,9 +43,9 @@ def fold_reports(reports: Iterable[UsageReport]) -> list[Window]:
             else:
                 ranges.append((start, end))
             second = hour + end
-    return [Window(*key, ranges) for key, ranges in windows.items()]
+    return windows
 
 
-def hours_touched(windows: Iterable[Window]) -> list[HourKey]:
+def hours_touched(windows: Windows) -> list[HourKey]:
     """Each resource-hour of the windows once, in the order of their first window."""
-    return list(dict.fromkeys(HourKey(window[0], window[1], window[2]) for window in windows))
+    return list(dict.fromkeys([key[:3] for key in windows]))

@@ -1,4 +1,7 @@
-"""Adding covered seconds, and reading resource-hours back."""
+"""Adding covered seconds, and reading resource-hours back.
+
+Rows travel as one array per column, in both directions: a tenth of the cost of a Python object per row.
+"""
 
 from collections.abc import Sequence
 from typing import Final
@@ -7,9 +10,9 @@ from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from services.metering.domain.coverage import format_multirange
-from services.metering.domain.facts import StoredWindow
-from services.metering.domain.folding import HourKey, Window
-from shared.time import from_epoch
+from services.metering.domain.facts import StoredWindows
+from services.metering.domain.folding import HourKey, WindowKey, Windows
+from shared.contracts.facts import Range
 
 ROWS_PER_STATEMENT_MAX: Final = 10_000
 """Bounds the memory of a statement: a batch of day-long reports folds to 25 windows for each."""
@@ -20,8 +23,9 @@ _ADD: Final = text(
     """
     INSERT INTO usage_window AS stored
         (account_id, resource_id, hour, since, state_hash, state, coverage, revision)
-    SELECT account_id, resource_id, hour, since, CAST(digest AS uuid), state, CAST(coverage AS int4multirange), 1
-    FROM unnest(CAST(:account_ids AS text[]), CAST(:resource_ids AS text[]), CAST(:hours AS timestamptz[]),
+    SELECT account_id, resource_id, to_timestamp(hour), since,
+           CAST(digest AS uuid), state, CAST(coverage AS int4multirange), 1
+    FROM unnest(CAST(:account_ids AS text[]), CAST(:resource_ids AS text[]), CAST(:hours AS bigint[]),
                 CAST(:sinces AS timestamptz[]), CAST(:digests AS text[]), CAST(:states AS text[]),
                 CAST(:coverages AS text[]))
       AS added (account_id, resource_id, hour, since, digest, state, coverage)
@@ -34,65 +38,63 @@ _ADD: Final = text(
 
 _READ: Final = text(
     """
-    SELECT wanted.position, stored.since, stored.state, CAST(stored.coverage AS text), stored.revision
-    FROM unnest(CAST(:account_ids AS text[]), CAST(:resource_ids AS text[]), CAST(:hours AS timestamptz[]))
+    SELECT coalesce(array_agg(CAST(wanted.position AS int)), '{}'),
+           coalesce(array_agg(stored.since), '{}'),
+           coalesce(array_agg(stored.state), '{}'),
+           coalesce(array_agg(CAST(stored.coverage AS text)), '{}'),
+           coalesce(array_agg(stored.revision), '{}')
+    FROM unnest(CAST(:account_ids AS text[]), CAST(:resource_ids AS text[]), CAST(:hours AS bigint[]))
          WITH ORDINALITY AS wanted (account_id, resource_id, hour, position)
     JOIN usage_window AS stored
       ON stored.account_id = wanted.account_id AND stored.resource_id = wanted.resource_id
-     AND stored.hour = wanted.hour
+     AND stored.hour = to_timestamp(wanted.hour)
     """
 )
 
 
-async def add_coverage(connection: AsyncConnection, windows: Sequence[Window]) -> int:
-    """Adds the windows' seconds to their rows; returns how many rows that changed.
+async def add_coverage(connection: AsyncConnection, windows: Windows) -> int:
+    """Adds the windows' seconds to their rows; returns how many rows that changed."""
+    rows = list(windows.items())
+    if len(rows) > ROWS_PER_STATEMENT_MAX:
+        rows.sort(key=_key_order)  # across statements too
+    changed = 0
+    for first in range(0, len(rows), ROWS_PER_STATEMENT_MAX):
+        changed += await _add(connection, rows[first : first + ROWS_PER_STATEMENT_MAX])
+    return changed
 
-    Each key may be among the windows once (fold_reports sees to that).
+
+async def read_hours(connection: AsyncConnection, keys: Sequence[HourKey]) -> StoredWindows:
+    """All rows of the resource-hours as one snapshot has them; `positions` count from 0.
+
+    At most ROWS_PER_STATEMENT_MAX keys, each once.
     """
-    if len(windows) <= ROWS_PER_STATEMENT_MAX:
-        return await _add(connection, windows)
-    ordered = sorted(windows, key=_key_order)
-    return sum(
-        [
-            await _add(connection, ordered[first : first + ROWS_PER_STATEMENT_MAX])
-            for first in range(0, len(ordered), ROWS_PER_STATEMENT_MAX)
-        ]
+    account_ids, resource_ids, hours = zip(*keys, strict=True)
+    found = await connection.execute(
+        _READ,
+        {"account_ids": list(account_ids), "resource_ids": list(resource_ids), "hours": list(hours)},
     )
+    positions, sinces, states, coverages, revisions = found.one()
+    return StoredWindows([position - 1 for position in positions], sinces, states, coverages, revisions)
 
 
-async def read_hours(connection: AsyncConnection, keys: Sequence[HourKey]) -> list[list[StoredWindow]]:
-    """All rows of each resource-hour, in the order of `keys`; each hour's rows are from one snapshot."""
-    stored: list[list[StoredWindow]] = [[] for _ in keys]
-    for first in range(0, len(keys), ROWS_PER_STATEMENT_MAX):
-        wanted = keys[first : first + ROWS_PER_STATEMENT_MAX]
-        rows = await connection.execute(
-            _READ,
-            {
-                "account_ids": [key.account_id for key in wanted],
-                "resource_ids": [key.resource_id for key in wanted],
-                "hours": [from_epoch(key.hour) for key in wanted],
-            },
-        )
-        for position, since, state, coverage, revision in rows.all():
-            stored[first + position - 1].append(StoredWindow(since, state, coverage, revision))
-    return stored
-
-
-async def _add(connection: AsyncConnection, windows: Sequence[Window]) -> int:
+async def _add(connection: AsyncConnection, rows: Sequence[tuple[WindowKey, list[Range]]]) -> int:
+    keys = [key for key, _ in rows]
+    account_ids, resource_ids, hours, sinces, states = zip(*keys, strict=True)
     changed = await connection.execute(
         _ADD,
         {
-            "account_ids": [window.account_id for window in windows],
-            "resource_ids": [window.resource_id for window in windows],
-            "hours": [from_epoch(window.hour) for window in windows],
-            "sinces": [window.since for window in windows],
-            "digests": [window.state.digest for window in windows],
-            "states": [window.state.canonical for window in windows],
-            "coverages": [format_multirange(window.ranges) for window in windows],
+            "account_ids": list(account_ids),
+            "resource_ids": list(resource_ids),
+            "hours": list(hours),
+            "sinces": list(sinces),
+            "digests": [state.digest for state in states],
+            "states": [state.canonical for state in states],
+            "coverages": [format_multirange(ranges) for _, ranges in rows],
         },
     )
     return changed.rowcount
 
 
-def _key_order(window: Window) -> tuple[str, str, int, object, str]:
-    return window.account_id, window.resource_id, window.hour, window.since, window.state.digest
+def _key_order(row: tuple[WindowKey, list[Range]]) -> tuple[str, str, int, object, str]:
+    account_id, resource_id, hour, since, state = row[0]
+    return account_id, resource_id, hour, since, state.digest
