@@ -145,9 +145,7 @@ def refuse_rewriting_the_past(book: Book, now: datetime) -> None:
     if not book.correction and book.effective_from < now:
         passed, present = format_instant(book.effective_from), format_instant(now)
         raise BookRefused(
-            [
-                f'effective_from: {passed} is past (now is {present}); only "correction": true may change the past'
-            ]
+            [f'effective_from: {passed} is past, now is {present}; that takes a book with "correction": true']
         )
 
 
