@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime
 
 from shared.contracts.facts import ChargeRated, Unpriced, UsageMetered
 
@@ -17,3 +18,16 @@ class UnpricedUsage:
     @classmethod
     def of(cls, fact: UsageMetered, charge: ChargeRated) -> "UnpricedUsage":
         return cls(fact, charge.price_book, charge.unpriced)
+
+
+@dataclass(frozen=True, slots=True)
+class UnpricedSeconds:
+    """The seconds of one sku that one resource-hour has no price for."""
+
+    account_id: str
+    resource_id: str
+    hour: datetime
+    sku: str
+    seconds: int
+    revision: int
+    price_book: int

@@ -11,7 +11,7 @@ from sqlalchemy import text
 from sqlalchemy.engine import Row
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from services.pricing.domain.unpriced import UnpricedUsage
+from services.pricing.domain.unpriced import UnpricedSeconds, UnpricedUsage
 from shared.contracts.facts import Unpriced, UsageMetered, encode_fact
 from shared.time import from_epoch, parse_epoch
 
@@ -86,13 +86,14 @@ _STALE = text(
 )
 _PAGE = text(
     """
-    SELECT account_id, resource_id, hour, price_book,
-           CAST(unpriced AS text) AS unpriced, CAST(fact AS text) AS fact
+    SELECT account_id, resource_id, hour, lack.sku, lack.seconds, revision, price_book
     FROM unpriced_usage
-    WHERE (account_id, resource_id, hour) > (:account_id, :resource_id, CAST(:hour AS timestamptz))
-      AND (CAST(:sku AS text) IS NULL
-           OR unpriced @> jsonb_build_array(jsonb_build_object('sku', CAST(:sku AS text))))
-    ORDER BY account_id, resource_id, hour
+    CROSS JOIN LATERAL jsonb_to_recordset(unpriced) AS lack (sku text, seconds bigint)
+    WHERE (account_id, resource_id, hour) >= (:account_id, :resource_id, CAST(:hour AS timestamptz))
+      AND (account_id, resource_id, hour, lack.sku)
+          > (:account_id, :resource_id, CAST(:hour AS timestamptz), CAST(:after_sku AS text))
+      AND (CAST(:sku AS text) IS NULL OR lack.sku = :sku)
+    ORDER BY account_id, resource_id, hour, lack.sku
     LIMIT :limit
     """
 )
@@ -105,7 +106,7 @@ _unpriced_decoder = msgspec.json.Decoder(list[Unpriced])
 
 
 async def keep(connection: AsyncConnection, usages: Sequence[UnpricedUsage]) -> None:
-    """Remember these, at most one per resource-hour; a newer revision, or a rating under a newer book, stays."""
+    """Remember these, at most one per resource-hour; what is newer, by revision, then book, stays."""
     facts = [encode_fact(usage.fact).decode() for usage in usages]
     await connection.execute(_KEEP, {**_ratings(usages), "facts": facts})
 
@@ -128,9 +129,13 @@ async def rated_before(
     return [_usage(row) for row in rows]
 
 
-async def page(connection: AsyncConnection, sku: str | None, after: Key, limit: int) -> list[UnpricedUsage]:
-    rows = await connection.execute(_PAGE, {"sku": sku, "limit": limit, **_position(after)})
-    return [_usage(row) for row in rows]
+async def page(
+    connection: AsyncConnection, sku: str | None, after: Key, after_sku: str, limit: int
+) -> list[UnpricedSeconds]:
+    """In the order of account, resource, hour and sku; only of `sku`, unless it is None."""
+    position = {**_position(after), "after_sku": after_sku}
+    rows = await connection.execute(_PAGE, {"sku": sku, "limit": limit, **position})
+    return [UnpricedSeconds(*row) for row in rows]
 
 
 async def count(connection: AsyncConnection, limit: int) -> int:

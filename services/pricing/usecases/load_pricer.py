@@ -18,8 +18,7 @@ class LoadPricer:
         """A pricer that knows at least the books up to version `head`."""
         if self._pricer.head < head:
             documents = await price_books.documents_since(connection, self._pricer.head)
-            # Two callers may both come here: each builds the same books, and the further one is kept.
-            books = self._books | {version: build_book(document) for version, document in documents.items()}
-            if len(books) >= len(self._books):
-                self._books, self._pricer = books, Pricer(books)
+            # What another caller read meanwhile is in self._books by now: the union knows at least as much.
+            self._books = self._books | {version: build_book(it) for version, it in documents.items()}
+            self._pricer = Pricer(self._books)
         return self._pricer
