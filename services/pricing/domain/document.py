@@ -52,11 +52,11 @@ def _id(text: str) -> str:
     return text
 
 
-Price = Annotated[str, AfterValidator(_price)]
-Ratio = Annotated[str, AfterValidator(_ratio)]
-FactorText = Annotated[str, AfterValidator(_factor)]
-LocalTime = Annotated[str, AfterValidator(_local_time)]
-Name = Annotated[str, AfterValidator(_id)]
+Price = Annotated[str, AfterValidator(_price), Field(examples=["1.66"])]
+Ratio = Annotated[str, AfterValidator(_ratio), Field(examples=["0.72"])]
+FactorText = Annotated[str, AfterValidator(_factor), Field(examples=["0.50"])]
+LocalTime = Annotated[str, AfterValidator(_local_time), Field(examples=["23:00"])]
+Name = Annotated[str, AfterValidator(_id), Field(examples=["rtx-4090"])]
 Label = Annotated[str, Field(min_length=1, max_length=64)]
 LabelValue = Annotated[str, Field(max_length=64)]
 Kind = Literal["gpu", "app", "storage"]
@@ -81,7 +81,7 @@ class SkuDocument(_Document):
     sku: Name
     name: Annotated[str, Field(min_length=1, max_length=128)]
     kind: Kind
-    unit: Annotated[str, Field(min_length=1, max_length=32)]
+    unit: Annotated[str, Field(min_length=1, max_length=32, examples=["card"])]
     per: Literal["hour", "day"]
     price: Price | None = None
     price_of: PriceOfDocument | None = None
@@ -117,7 +117,7 @@ class BookDocument(_Document):
     """A price book, whole: what is not in it has no price. Rules multiply, in their order."""
 
     effective_from: Instant
-    time_zone: Annotated[str, Field(min_length=1, max_length=64)]
+    time_zone: Annotated[str, Field(min_length=1, max_length=64, examples=["Asia/Shanghai"])]
     currency: Literal["CNY"]
     correction: bool = False
     skus: Annotated[list[SkuDocument], Field(min_length=1, max_length=SKUS_MAX)]

@@ -1,6 +1,8 @@
 """Metered facts in, charges out; usage without a price is kept until it has one."""
 
+import asyncio
 from collections.abc import Sequence
+from functools import partial
 
 import httpx
 import msgspec
@@ -23,6 +25,7 @@ from shared.database import Database
 from shared.kafka import Message, Publisher, Record
 from shared.settings import KafkaSettings
 from tests.support.books import book_body, metered, segment, sku_body
+from tests.support.clients import wait_for
 
 HOUR = "2026-03-10T10:00:00Z"
 EARLIER = "2026-03-10T09:00:00Z"
@@ -334,3 +337,28 @@ async def test_many_rows_are_rated_again_in_pieces(
     assert await rerate() == 10
     assert len(publisher.told) == 20
     assert await waiting(list_unpriced) == []
+
+
+async def test_the_worker_waits_for_the_broker_and_goes_on(
+    consumer: UsageMeteredConsumer,
+    publish_book: PublishBook,
+    rerate: RerateUnpriced,
+    publisher: RecordingPublisher,
+    list_unpriced: ListUnpriced,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    await consumer.handle([record(unknown())])
+    await publish_book(correction("rtx-6090"))
+    publisher.fault = OSError("no broker")
+    stop = asyncio.Event()
+    working = asyncio.create_task(rerate.run(stop))
+
+    async def warnings() -> int:
+        return caplog.text.count("re-rating waits: OSError: no broker")
+
+    assert await wait_for(warnings, lambda count: count > 1) > 1
+    publisher.fault = None
+    assert await wait_for(partial(waiting, list_unpriced), lambda left: left == []) == []
+    stop.set()
+    await working
+    assert [charge.amount for charge in publisher.charges()] == [1_000_000]
