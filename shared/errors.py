@@ -2,7 +2,7 @@
 
 
 class Refusal(Exception):  # noqa: N818 - a refusal is an answer, not a fault
-    """A business rule said no: `code` is stable and documented, `detail` is for people, `facts` its numbers."""
+    """A business rule said no: `code` is stable, `detail` is for people, `facts` its numbers."""
 
     code = "refused"
 

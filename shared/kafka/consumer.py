@@ -1,0 +1,305 @@
+"""The batch loop (DESIGN 2): poll -> handle -> publish and await acks -> commit offsets, for ever.
+
+A crash anywhere replays the batch, which changes nothing and publishes again. Offsets are committed only
+past records that were handled or are in the dead-letter topic.
+"""
+
+import asyncio
+import logging
+import random
+from collections.abc import Awaitable, Callable, Sequence
+from datetime import datetime
+from time import monotonic
+from typing import Final, NamedTuple
+
+from aiokafka import AIOKafkaConsumer, ConsumerRecord, TopicPartition
+from aiokafka.errors import (
+    CommitFailedError,
+    IllegalStateError,
+    KafkaError,
+    MessageSizeTooLargeError,
+    RecordTooLargeError,
+)
+from opentelemetry import trace
+from opentelemetry.metrics import get_meter
+
+from shared.contracts.topics import Topic
+from shared.database import is_transient
+from shared.kafka.publisher import Message, Publisher
+from shared.kafka.topics import ensure_topics
+from shared.kafka.tracing import links_of
+from shared.settings import KafkaSettings
+from shared.time import Clock, format_instant
+
+log = logging.getLogger(__name__)
+_tracer = trace.get_tracer(__name__)
+_meter = get_meter(__name__)
+_records = _meter.create_counter("kafka.records", description="records consumed")
+_batches = _meter.create_counter("kafka.batches", description="batches handled")
+_retries = _meter.create_counter("kafka.batch.retries", description="batches tried again after a fault")
+_dead_letters = _meter.create_counter("kafka.dead_letters", description="records refused, by topic and code")
+_lag = _meter.create_gauge("kafka.lag", description="records behind the end of the topic, by partition")
+_batch_seconds = _meter.create_histogram(
+    "kafka.batch.seconds", unit="s", description="time to handle a batch"
+)
+
+IDLE_POLL_MS: Final = 250
+BACKOFF_SECONDS_FIRST: Final = 0.1
+BACKOFF_SECONDS_MAX: Final = 5.0
+SESSION_TIMEOUT_MS: Final = 15_000
+HEARTBEAT_MS: Final = 3_000
+FETCH_BYTES_MAX: Final = 32 * 1024 * 1024
+PARTITION_FETCH_BYTES_MAX: Final = 8 * 1024 * 1024
+LAG_EVERY_SECONDS: Final = 5.0
+DETAIL_CHARACTERS_MAX: Final = 1_000
+
+
+class Record(NamedTuple):
+    """A record as received."""
+
+    topic: str
+    partition: int
+    offset: int
+    timestamp_ms: int
+    key: bytes | None
+    value: bytes | None
+    headers: Sequence[tuple[str, bytes]]
+
+
+class Rejected(NamedTuple):
+    """A record that will never be right, and why: it goes to the dead letters."""
+
+    record: Record
+    code: str
+    detail: str
+
+
+class BatchOutcome(NamedTuple):
+    """What a handled batch has to say: facts to publish, records to refuse."""
+
+    messages: Sequence[Message] = ()
+    rejected: Sequence[Rejected] = ()
+
+
+BatchHandler = Callable[[Sequence[Record]], Awaitable[BatchOutcome]]
+
+
+class BatchConsumer:
+    """Feeds one topic to a handler in self-sizing batches."""
+
+    def __init__(
+        self,
+        kafka: KafkaSettings,
+        publisher: Publisher,
+        topic: Topic,
+        group_id: str,
+        handle: BatchHandler,
+        *,
+        clock: Clock,
+        linger_seconds: float = 0.05,
+        batch_records_max: int = 10_000,
+    ) -> None:
+        self._kafka = kafka
+        self._publisher = publisher
+        self._topic = topic
+        self._group_id = group_id
+        self._handle = handle
+        self._clock = clock
+        self._linger_seconds = linger_seconds
+        self._batch_records_max = batch_records_max
+        self._attributes = {"topic": topic.name}
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Runs until `stop` is set; the batch in hand is finished and committed first."""
+        backoff = Backoff()
+        while not stop.is_set():
+            try:
+                await self._session(stop, backoff)
+            except (KafkaError, OSError) as error:
+                log.warning("%s: broker trouble, trying again: %s", self._topic.name, _one_line(error))
+                await backoff.wait(stop)
+
+    async def _session(self, stop: asyncio.Event, backoff: "Backoff") -> None:
+        await ensure_topics(self._kafka)
+        consumer = AIOKafkaConsumer(
+            self._topic.name,
+            bootstrap_servers=self._kafka.bootstrap,
+            group_id=self._group_id,
+            enable_auto_commit=False,
+            auto_offset_reset="earliest",
+            session_timeout_ms=SESSION_TIMEOUT_MS,
+            heartbeat_interval_ms=HEARTBEAT_MS,
+            fetch_max_bytes=FETCH_BYTES_MAX,
+            max_partition_fetch_bytes=PARTITION_FETCH_BYTES_MAX,
+            fetch_max_wait_ms=100,
+            metadata_max_age_ms=30_000,
+        )
+        try:
+            await consumer.start()
+            log.info("%s: consuming as %s", self._topic.name, self._group_id)
+            lag_due = monotonic() + LAG_EVERY_SECONDS
+            while not stop.is_set():
+                batch = await self._poll(consumer, stop)
+                if batch and await self._deliver(batch, stop):
+                    await self._commit(consumer, batch)
+                    backoff.reset()
+                if monotonic() >= lag_due:
+                    self._report_lag(consumer)
+                    lag_due = monotonic() + LAG_EVERY_SECONDS
+        finally:
+            await consumer.stop()
+
+    async def _poll(self, consumer: AIOKafkaConsumer, stop: asyncio.Event) -> list[Record]:
+        """Up to batch_records_max records, or what arrived within the linger time of the first."""
+        batch: list[Record] = []
+        due = None
+        while not stop.is_set():
+            wait_ms = IDLE_POLL_MS if due is None else max(0, int((due - monotonic()) * 1000))
+            arrived = await consumer.getmany(
+                timeout_ms=min(wait_ms, IDLE_POLL_MS), max_records=self._batch_records_max - len(batch)
+            )
+            for records in arrived.values():
+                batch.extend(map(_record, records))
+            if not batch:
+                return batch
+            if due is None:
+                due = monotonic() + self._linger_seconds
+            if len(batch) >= self._batch_records_max or monotonic() >= due:
+                return batch
+        return []
+
+    async def _deliver(self, batch: list[Record], stop: asyncio.Event) -> bool:
+        """True once the batch is handled and all that it has to say is acknowledged; retries until then."""
+        backoff = Backoff()
+        started = monotonic()
+        with _tracer.start_as_current_span(
+            f"{self._topic.name} process",
+            links=links_of(record.headers for record in batch if record.headers),
+        ) as span:
+            span.set_attribute("messaging.batch.message_count", len(batch))
+            while True:
+                try:
+                    await self._handle_and_publish(batch)
+                except Exception as error:  # every fault is sorted here: wait, or give the record up
+                    if not _is_worth_waiting(error):
+                        raise
+                    _retries.add(1, self._attributes)
+                    log.warning("%s: a batch of %d waits: %s", self._topic.name, len(batch), _one_line(error))
+                    if not await backoff.wait(stop):
+                        return False
+                else:
+                    break
+        _records.add(len(batch), self._attributes)
+        _batches.add(1, self._attributes)
+        _batch_seconds.record(monotonic() - started, self._attributes)
+        return True
+
+    async def _handle_and_publish(self, batch: Sequence[Record]) -> None:
+        outcome = await self._handle_or_bisect(batch)
+        at = self._clock()
+        letters = [self._dead_letter(rejected, at) for rejected in outcome.rejected]
+        await self._publisher.publish([*outcome.messages, *letters])
+        for rejected in outcome.rejected:
+            _dead_letters.add(1, {**self._attributes, "code": rejected.code})
+        if outcome.rejected:
+            first = outcome.rejected[0]
+            log.warning(
+                "%s: %d of %d records refused, the first at %d/%d: %s: %s",
+                self._topic.name, len(outcome.rejected), len(batch),
+                first.record.partition, first.record.offset, first.code, first.detail,
+            )  # fmt: skip
+
+    async def _handle_or_bisect(self, batch: Sequence[Record]) -> BatchOutcome:
+        """Halves a batch that fails until the record at fault stands alone."""
+        try:
+            return await self._handle(batch)
+        except Exception as error:
+            if _is_worth_waiting(error):
+                raise
+            if len(batch) == 1:
+                log.exception("%s: record %s cannot be handled", self._topic.name, batch[0].offset)
+                return BatchOutcome(rejected=[Rejected(batch[0], "unprocessable", _one_line(error))])
+            middle = len(batch) // 2
+            left = await self._handle_or_bisect(batch[:middle])
+            right = await self._handle_or_bisect(batch[middle:])
+            return BatchOutcome([*left.messages, *right.messages], [*left.rejected, *right.rejected])
+
+    def _dead_letter(self, rejected: Rejected, at: datetime) -> Message:
+        record = rejected.record
+        headers = [
+            *record.headers,
+            ("dead-letter-code", rejected.code.encode()),
+            ("dead-letter-detail", rejected.detail[:DETAIL_CHARACTERS_MAX].encode()),
+            ("dead-letter-topic", record.topic.encode()),
+            ("dead-letter-partition", str(record.partition).encode()),
+            ("dead-letter-offset", str(record.offset).encode()),
+            ("dead-letter-at", format_instant(at).encode()),
+        ]
+        return Message(self._topic.dead_letter, record.key, record.value or b"", record.key or b"", headers)
+
+    async def _commit(self, consumer: AIOKafkaConsumer, batch: Sequence[Record]) -> None:
+        offsets: dict[TopicPartition, int] = {}
+        for record in batch:
+            place = TopicPartition(record.topic, record.partition)
+            offsets[place] = max(offsets.get(place, 0), record.offset + 1)
+        owned = consumer.assignment()
+        offsets = {place: offset for place, offset in offsets.items() if place in owned}
+        if not offsets:
+            return
+        try:
+            await consumer.commit(offsets)
+        except (CommitFailedError, IllegalStateError) as error:
+            # The partitions moved to another worker, which replays the batch: no harm.
+            log.info("%s: not committed, partitions moved: %s", self._topic.name, _one_line(error))
+
+    def _report_lag(self, consumer: AIOKafkaConsumer) -> None:
+        for place in consumer.assignment():
+            end = consumer.highwater(place)
+            state = consumer._subscription.subscription.assignment.state_value(place)  # noqa: SLF001
+            if end is not None and state is not None and state.has_valid_position:
+                _lag.set(max(0, end - state.position), {**self._attributes, "partition": place.partition})
+        if consumer.partitions_for_topic(self._topic.name) is None:
+            raise KafkaError("the topic is gone")
+
+
+class Backoff:
+    """Waits longer each time, with jitter, up to BACKOFF_SECONDS_MAX."""
+
+    def __init__(self) -> None:
+        self._seconds = BACKOFF_SECONDS_FIRST
+
+    async def wait(self, stop: asyncio.Event) -> bool:
+        """False when `stop` was set meanwhile."""
+        seconds = self._seconds * random.uniform(0.5, 1.0)  # noqa: S311 - jitter is no secret
+        self._seconds = min(self._seconds * 2, BACKOFF_SECONDS_MAX)
+        try:
+            await asyncio.wait_for(stop.wait(), seconds)
+        except TimeoutError:
+            return True
+        return False
+
+    def reset(self) -> None:
+        self._seconds = BACKOFF_SECONDS_FIRST
+
+
+def _record(record: "ConsumerRecord[bytes, bytes]") -> Record:
+    return Record(
+        record.topic,
+        record.partition,
+        record.offset,
+        record.timestamp,
+        record.key,
+        record.value,
+        record.headers,
+    )
+
+
+def _is_worth_waiting(error: Exception) -> bool:
+    if isinstance(error, MessageSizeTooLargeError | RecordTooLargeError):
+        return False
+    return isinstance(error, KafkaError) or is_transient(error)
+
+
+def _one_line(error: BaseException) -> str:
+    lines = str(error).splitlines()
+    return f"{type(error).__name__}: {lines[0] if lines else ''}"[:DETAIL_CHARACTERS_MAX]
