@@ -3,10 +3,11 @@
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
-from uuid import UUID
+from uuid import UUID, uuid5
 
 from shared.contracts.facts import AccountKind, Standing
 from shared.errors import Conflict
+from shared.ids import IdSource
 
 NAME_CHARACTERS_MAX: Final = 200
 
@@ -24,17 +25,21 @@ class Account:
 
 @dataclass(frozen=True)
 class Opening:
-    """A wish to open an account; what is None is chosen here."""
+    """What an account is opened with. `registered_at` None is the moment it is opened."""
 
-    account_id: str | None
     name: str
     kind: AccountKind
     registered_at: datetime | None
     trial: bool
 
 
-def generated_account_id(new_id: UUID) -> str:
-    return f"acct-{new_id}"
+def account_id_for(key_id: str, idempotency_key: str | None, new_id: IdSource) -> str:
+    """An id for an account that was given none. The same caller with the same Idempotency-Key gets the same
+    id, so that a request that died half-way and is run again opens no second account.
+    """
+    if idempotency_key is None:
+        return f"acct-{new_id()}"
+    return f"acct-{uuid5(UUID(key_id), idempotency_key)}"
 
 
 def require_same(existing: Account, opening: Opening) -> None:

@@ -14,3 +14,5 @@ class Answer:
     body: bytes
     media_type: str = JSON
     headers: Mapping[str, str] = field(default_factory=dict)
+    kept_body: bytes | None = None
+    """What a replay gives instead of `body`, where that holds a secret, which is told once."""

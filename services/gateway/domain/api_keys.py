@@ -51,12 +51,14 @@ def shown_part(secret: str) -> str:
 
 
 def bind(key_id: str, role: Role, account_ids: frozenset[str], source_prefix: str | None) -> Principal:
-    """A principal that is bound exactly to what its role needs. Raises Invalid with what is missing or too much."""
+    """A principal bound exactly to what its role needs. Raises Invalid with what is missing or too much."""
     needs_prefix = role is Role.AGENT
     if needs_prefix != (source_prefix is not None):
         raise Invalid("source_prefix is for keys of role agent, which need one", field="source_prefix")
     if source_prefix is not None and not is_id(source_prefix):
-        raise Invalid("source_prefix: at most 128 characters of A-Z a-z 0-9 . _ : / @ -", field="source_prefix")
+        raise Invalid(
+            "source_prefix: at most 128 characters of A-Z a-z 0-9 . _ : / @ -", field="source_prefix"
+        )
     accounts_min, accounts_max = _ACCOUNTS_BY_ROLE[role]
     if not accounts_min <= len(account_ids) <= accounts_max:
         raise Invalid(

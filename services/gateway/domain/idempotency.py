@@ -14,6 +14,7 @@ from services.gateway.domain.refusals import IdempotencyInProgress, IdempotencyK
 from shared.errors import Invalid
 
 KEY_CHARACTERS_MAX: Final = 255
+RETRY_AFTER_SECONDS: Final = 1
 _KEY = re.compile(r"[\x21-\x7e]{1,255}", re.ASCII)
 _UNKEPT_STATUSES: Final = frozenset({408, 425, 429})
 _SERVER_ERRORS_FROM: Final = 500
@@ -57,23 +58,21 @@ def hash_request(method: str, target: str, body: bytes) -> bytes:
     return hashlib.sha256(b"\n".join((method.encode(), target.encode(), meaning))).digest()
 
 
-def may_take_over(record: Record, request_hash: bytes, now: datetime, forget_before: datetime) -> bool:
-    """Whether the caller may run the command: the record is past keeping, or its attempt died.
-
-    Raises IdempotencyKeyReused or IdempotencyInProgress; False means: replay the record's answer.
+def first_answer(
+    record: Record, request_hash: bytes, now: datetime, forget_before: datetime
+) -> Answer | None:
+    """The answer to replay, or None if the caller may run the command: the record is past keeping, or the
+    attempt behind it died. Raises IdempotencyKeyReused or IdempotencyInProgress.
     """
     if record.created_at < forget_before:
-        return True
+        return None
     if record.request_hash != request_hash:
         raise IdempotencyKeyReused("this Idempotency-Key was used before with another request")
-    if record.answer is not None:
-        return False
-    if record.lease_until > now:
-        wait_seconds = max(1, int((record.lease_until - now).total_seconds()))
+    if record.answer is None and record.lease_until > now:
         raise IdempotencyInProgress(
-            "the first request with this Idempotency-Key is still running", retry_after=min(wait_seconds, 2)
+            "the first request with this Idempotency-Key is still running", retry_after=RETRY_AFTER_SECONDS
         )
-    return True
+    return record.answer
 
 
 def is_kept(answer: Answer) -> bool:

@@ -7,8 +7,9 @@ import msgspec
 from msgspec import Struct
 
 from services.gateway.domain.principals import Principal
+from services.gateway.domain.refusals import BatchTooLarge, MalformedJson
 from shared.contracts.usage import ReportLimits, decode_structured
-from shared.errors import EventRefused, Invalid
+from shared.errors import EventRefused
 
 EVENTS_PER_BATCH_MAX: Final = 1000
 
@@ -33,16 +34,24 @@ class Sorted(NamedTuple):
 
 
 def split_batch(body: bytes) -> list[msgspec.Raw]:
-    """The events of a JSON array, not looked into. Raises Invalid."""
+    """The events of a JSON array, not looked into. Raises MalformedJson or BatchTooLarge."""
     try:
         events = _batch_decoder.decode(body)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        raise Invalid(f"the body is not a JSON array of events: {error}") from None
-    if not events:
-        raise Invalid("the batch has no event")
+    except msgspec.ValidationError:
+        raise MalformedJson("a batch is a JSON array of events") from None
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise MalformedJson(f"the body is not JSON: {error}") from None
     if len(events) > EVENTS_PER_BATCH_MAX:
-        raise Invalid(f"a batch has at most {EVENTS_PER_BATCH_MAX} events, this has {len(events)}")
+        raise BatchTooLarge(f"a batch has at most {EVENTS_PER_BATCH_MAX} events, this has {len(events)}")
     return events
+
+
+def only_event(body: bytes) -> list[msgspec.Raw]:
+    """The one event of a body, not looked into. Raises MalformedJson."""
+    try:
+        return [_event_decoder.decode(body)]
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        raise MalformedJson(f"the body is not JSON: {error}") from None
 
 
 def sort_events(events: Sequence[msgspec.Raw], principal: Principal, limits: ReportLimits) -> Sorted:
@@ -52,11 +61,7 @@ def sort_events(events: Sequence[msgspec.Raw], principal: Principal, limits: Rep
     for index, event in enumerate(events):
         try:
             report = decode_structured(event, limits)
-            if not principal.may_report_as(report.source):
-                raise EventRefused(
-                    "source_not_allowed",
-                    f"source {report.source!r} is not under {principal.source_prefix!r}, to which the key is bound",
-                )
+            _require_source(report.source, principal)
         except EventRefused as refused:
             rejected.append(Rejection(index, _id_of(event), refused.code, refused.detail))
         else:
@@ -64,11 +69,20 @@ def sort_events(events: Sequence[msgspec.Raw], principal: Principal, limits: Rep
     return Sorted(accepted, rejected)
 
 
+def _require_source(source: str, principal: Principal) -> None:
+    if not principal.may_report_as(source):
+        raise EventRefused(
+            "source_not_allowed",
+            f"source {source!r} is not under {principal.source_prefix!r}, to which the key is bound",
+        )
+
+
 class _Identified(Struct):
     id: str | None = None
 
 
 _batch_decoder = msgspec.json.Decoder(list[msgspec.Raw])
+_event_decoder = msgspec.json.Decoder(msgspec.Raw)
 _id_decoder = msgspec.json.Decoder(_Identified)
 _ID_CHARACTERS_SHOWN: Final = 128
 

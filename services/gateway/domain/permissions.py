@@ -86,7 +86,8 @@ def require(principal: Principal, operation: Operation) -> None:
 
 def require_on(principal: Principal, operation: Operation, account_id: str) -> None:
     """Raises NotFound for an account the caller may not see, before anything is said about permissions;
-    Forbidden only for what may be seen but not done."""
+    Forbidden only for what may be seen but not done.
+    """
     if not sees_account(principal, account_id):
         raise account_not_found(account_id)
     require(principal, operation)

@@ -33,7 +33,13 @@ _PAGE_OF_SOME = text(
     AND account.account_id = ANY(CAST(:account_ids AS text[]))
     ORDER BY account.account_id LIMIT :limit"""
 )
-_EXISTS = text("SELECT 1 FROM account WHERE account_id = :account_id")
+_UNKNOWN = text(
+    """
+    SELECT named.account_id
+    FROM unnest(CAST(:account_ids AS text[])) AS named (account_id) LEFT JOIN account USING (account_id)
+    WHERE account.account_id IS NULL ORDER BY named.account_id
+    """
+)
 
 _KEEP_NEWEST_STANDING = text(
     """
@@ -68,8 +74,11 @@ async def find(connection: AsyncConnection, account_id: str) -> Account | None:
     return None if row is None else _account(row)
 
 
-async def exists(connection: AsyncConnection, account_id: str) -> bool:
-    return await connection.scalar(_EXISTS, {"account_id": account_id}) is not None
+async def unknown_of(connection: AsyncConnection, account_ids: frozenset[str]) -> list[str]:
+    """Those among `account_ids` that are no account."""
+    if not account_ids:
+        return []
+    return list(await connection.scalars(_UNKNOWN, {"account_ids": sorted(account_ids)}))
 
 
 async def page(

@@ -13,7 +13,8 @@ from services.gateway.domain.principals import Principal, Role
 _INSERT = text(
     """
     INSERT INTO api_key (key_id, key_hash, shown, name, role, account_ids, source_prefix, created_at)
-    VALUES (:key_id, :key_hash, :shown, :name, :role, CAST(:account_ids AS text[]), :source_prefix, :created_at)
+    VALUES (:key_id, :key_hash, :shown, :name, :role, CAST(:account_ids AS text[]), :source_prefix,
+            :created_at)
     """
 )
 _COLUMNS = "key_id, shown, name, role, account_ids, source_prefix, created_at, revoked_at"

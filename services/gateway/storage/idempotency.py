@@ -81,7 +81,7 @@ async def answer(connection: AsyncConnection, request: Request, attempt: UUID, a
             **_place(request),
             "attempt": attempt,
             "status": answered.status,
-            "body": answered.body,
+            "body": answered.body if answered.kept_body is None else answered.kept_body,
             "media_type": answered.media_type,
             "headers": json.dumps(dict(answered.headers)),
         },

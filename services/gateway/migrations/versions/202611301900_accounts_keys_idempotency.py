@@ -34,7 +34,8 @@ _UPGRADE = (
         key_hash      bytea       NOT NULL UNIQUE CHECK (length(key_hash) = 32),
         shown         text        NOT NULL,
         name          text        NOT NULL CHECK (length(name) BETWEEN 1 AND 128),
-        role          text        NOT NULL CHECK (role IN ('operator', 'finance', 'partner', 'customer', 'agent')),
+        role          text        NOT NULL
+                      CHECK (role IN ('operator', 'finance', 'partner', 'customer', 'agent')),
         account_ids   text[]      NOT NULL,
         source_prefix text,
         created_at    timestamptz NOT NULL,
