@@ -8,6 +8,7 @@ import asyncio
 import logging
 import random
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from datetime import datetime
 from time import monotonic
 from typing import Final, NamedTuple
@@ -48,6 +49,7 @@ BACKOFF_SECONDS_FIRST: Final = 0.1
 BACKOFF_SECONDS_MAX: Final = 5.0
 SESSION_TIMEOUT_MS: Final = 15_000
 HEARTBEAT_MS: Final = 3_000
+COMMIT_TIMEOUT_SECONDS: Final = 5
 FETCH_BYTES_MAX: Final = 32 * 1024 * 1024
 PARTITION_FETCH_BYTES_MAX: Final = 8 * 1024 * 1024
 LAG_EVERY_SECONDS: Final = 5.0
@@ -147,7 +149,8 @@ class BatchConsumer:
                     self._report_lag(consumer)
                     lag_due = monotonic() + LAG_EVERY_SECONDS
         finally:
-            await consumer.stop()
+            with suppress(TimeoutError):
+                await asyncio.wait_for(consumer.stop(), COMMIT_TIMEOUT_SECONDS)
 
     async def _poll(self, consumer: AIOKafkaConsumer, stop: asyncio.Event) -> list[Record]:
         """Up to batch_records_max records, or what arrived within the linger time of the first."""
@@ -219,10 +222,10 @@ class BatchConsumer:
             if len(batch) == 1:
                 log.exception("%s: record %s cannot be handled", self._topic.name, batch[0].offset)
                 return BatchOutcome(rejected=[Rejected(batch[0], "unprocessable", _one_line(error))])
-            middle = len(batch) // 2
-            left = await self._handle_or_bisect(batch[:middle])
-            right = await self._handle_or_bisect(batch[middle:])
-            return BatchOutcome([*left.messages, *right.messages], [*left.rejected, *right.rejected])
+        middle = len(batch) // 2
+        left = await self._handle_or_bisect(batch[:middle])
+        right = await self._handle_or_bisect(batch[middle:])
+        return BatchOutcome([*left.messages, *right.messages], [*left.rejected, *right.rejected])
 
     def _dead_letter(self, rejected: Rejected, at: datetime) -> Message:
         record = rejected.record
@@ -247,10 +250,13 @@ class BatchConsumer:
         if not offsets:
             return
         try:
-            await consumer.commit(offsets)
-        except (CommitFailedError, IllegalStateError) as error:
-            # The partitions moved to another worker, which replays the batch: no harm.
-            log.info("%s: not committed, partitions moved: %s", self._topic.name, _one_line(error))
+            await asyncio.wait_for(consumer.commit(offsets), COMMIT_TIMEOUT_SECONDS)
+        except TimeoutError:
+            # aiokafka retries a commit without end, also when the topic is gone for good.
+            raise KafkaError("the offsets cannot be committed") from None
+        except (CommitFailedError, IllegalStateError):
+            # Whoever has the partitions now replays the batch: no harm.
+            log.info("%s: not committed, the partitions moved", self._topic.name)
 
     def _report_lag(self, consumer: AIOKafkaConsumer) -> None:
         for place in consumer.assignment():
