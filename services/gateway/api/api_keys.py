@@ -30,7 +30,7 @@ router = APIRouter(
     status_code=201,
     response_model=NewApiKeyOut,
     summary="Make a key",
-    description="Operators only. `secret` is the key; it is told this once and kept nowhere.",
+    description="Operators only. `key` is told this once and kept nowhere.",
 )
 async def post_api_key(
     request: Request, body: ApiKeyIn, caller: Caller, parts: TheParts, idempotency_key: IdempotencyKey = None
@@ -49,8 +49,8 @@ async def _create(wanted: NewKey, parts: Parts) -> Answer:
         new_id=parts.new_id,
         random_bytes=parts.random_bytes,
     )
-    told = NewApiKeyOut(**ApiKeyOut.of(key).model_dump(), secret=secret)
-    kept = told.model_copy(update={"secret": None})
+    told = NewApiKeyOut(**ApiKeyOut.of(key).model_dump(), key=secret)
+    kept = told.model_copy(update={"key": None})
     return Answer(
         201,
         told.model_dump_json().encode(),

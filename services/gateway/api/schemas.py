@@ -291,7 +291,7 @@ class ApiKeyOut(_Out):
 
 
 class NewApiKeyOut(ApiKeyOut):
-    secret: str | None = Field(
+    key: str | None = Field(
         description="The key itself, told this once; null in a replay by Idempotency-Key.",
         examples=["gk_4fQx9sTLm1Yw3iUe7c0VbN5kR8dJhZ2aPqXoG6tEySs"],
     )

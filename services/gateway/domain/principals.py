@@ -25,7 +25,7 @@ class Principal:
     source_prefix: str | None = None
 
     def may_report_as(self, source: str) -> bool:
-        """An agent reports only as a source under its prefix, by whole segments: /nodes/ab is not under /nodes/a."""
+        """Agents report as sources under their prefix, by whole segments: /nodes/ab is not under /nodes/a."""
         if self.source_prefix is None:
             return self.role is Role.OPERATOR
         return source == self.source_prefix or source.startswith(self.source_prefix.rstrip("/") + "/")
