@@ -26,6 +26,8 @@ from services.gateway.domain.answers import Answer
 from services.gateway.domain.permissions import Operation
 from services.gateway.usecases.list_accounts import list_accounts
 from services.gateway.usecases.open_account import await_wallet, open_account
+from shared.errors import Invalid
+from shared.ids import is_id
 from shared.pages import PAGE_ITEMS_DEFAULT, PageCursor, PageLimit, decode_cursor, encode_cursor
 from shared.schemas import IdField, Instant
 from shared.time import format_instant
@@ -91,7 +93,7 @@ async def _open(account_id: str, opening: Opening, parts: Parts) -> Answer:
 async def get_accounts(
     caller: Caller, parts: TheParts, limit: PageLimit = PAGE_ITEMS_DEFAULT, cursor: PageCursor = None
 ) -> Page[AccountOut]:
-    after = "" if cursor is None else str(decode_cursor(cursor, str)[0])
+    after = "" if cursor is None else _position(cursor)
     found = await list_accounts(caller, after, limit, database=parts.database)
     return Page(
         items=[AccountOut.of(account) for account in found],
@@ -215,6 +217,13 @@ async def get_charges(
         "cursor": cursor,
     }
     return respond(await parts.wallet.charges(account.account_id, query))
+
+
+def _position(cursor: str) -> str:
+    after = str(decode_cursor(cursor, str)[0])
+    if not is_id(after):
+        raise Invalid("the cursor is not one that this list gave out", field="cursor")
+    return after
 
 
 # Last: its path takes everything that the ones above did not.

@@ -4,7 +4,8 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Annotated, cast
 
-from fastapi import Depends, Request
+from fastapi import Depends, Request, Security
+from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 
 from services.gateway.clients.metering import MeteringClient
 from services.gateway.clients.pricing import PricingClient
@@ -40,7 +41,15 @@ def parts_of(request: Request) -> Parts:
     return cast("Parts", request.app.state.parts)
 
 
-def caller_of(request: Request) -> Principal:
+# Only describes the key in the OpenAPI document; the door is what asks for it.
+_described = HTTPBearer(
+    scheme_name="API key", description="`gk_...`, as made by `POST /v1/api-keys`.", auto_error=False
+)
+
+
+def caller_of(
+    request: Request, _: Annotated[HTTPAuthorizationCredentials | None, Security(_described)]
+) -> Principal:
     """Put there by the door (api/door.py), which lets nobody in without a key."""
     return cast("Principal", request.scope["principal"])
 
