@@ -26,7 +26,7 @@ down: $(VENV)/.installed ## stop it; the data stays
 	@$(STACK) down $(STACK_ARGS)
 
 status: $(VENV)/.installed ## what runs where
-	@$(STACK) status $(STACK_ARGS)
+	@$(STACK) status $(STACK_ARGS) || true
 
 test: $(VENV)/.installed ## the whole suite on an embedded stack of its own
 	@$(STACK) run --ephemeral --no-services -- $(PY) -m pytest $(TESTS) $(PYTEST_ARGS)
