@@ -14,10 +14,11 @@ from services.gateway.api.schemas import (
     BalanceOut,
     ChargeOut,
     GrantIn,
+    GrantOut,
     JournalEntry,
-    LotOut,
     Page,
     TopUpIn,
+    TopUpOut,
     UsageGroup,
 )
 from services.gateway.clients.sibling import segment
@@ -45,6 +46,15 @@ GroupBy = Annotated[
         pattern=r"^[A-Za-z0-9._:/@,-]{1,500}$",
         description="hour, day or month, then any of sku, mode, purchase, resource, label:<name>.",
         examples=["day,sku,label:project"],
+    ),
+]
+
+TimeZone = Annotated[
+    str | None,
+    Query(
+        pattern=r"^[A-Za-z0-9_+/-]{1,64}$",
+        description="IANA zone whose hours, days and months are meant; default Asia/Shanghai.",
+        examples=["Asia/Shanghai"],
     ),
 ]
 
@@ -116,7 +126,7 @@ async def get_balance(
 @router.post(
     ONE + "/top-ups",
     status_code=201,
-    response_model=LotOut,
+    response_model=TopUpOut,
     tags=["money"],
     summary="Book cash",
     description="Operators only. Once per `reference`: a repeat gives the first, other content is 409.",
@@ -136,7 +146,7 @@ async def post_top_up(
 @router.post(
     ONE + "/grants",
     status_code=201,
-    response_model=LotOut,
+    response_model=GrantOut,
     tags=["money"],
     summary="Grant a promotional lot",
     description="Operators only. Once per `reference`: a repeat gives the first, other content is 409.",
@@ -181,6 +191,7 @@ async def get_usage(
     since: From = None,
     to: To = None,
     group_by: GroupBy = None,
+    time_zone: TimeZone = None,
     limit: PageLimit = PAGE_ITEMS_DEFAULT,
     cursor: PageCursor = None,
 ) -> Response:
@@ -188,6 +199,7 @@ async def get_usage(
         "from": None if since is None else format_instant(since),
         "to": None if to is None else format_instant(to),
         "group_by": group_by,
+        "time_zone": time_zone,
         "limit": limit,
         "cursor": cursor,
     }

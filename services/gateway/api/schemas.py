@@ -1,6 +1,6 @@
 """The public REST bodies (DESIGN 3). What siblings answer is described here and passed on as it is."""
 
-from typing import Annotated, Any, Generic, Literal, TypeVar
+from typing import Annotated, Generic, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_validator
 
@@ -13,7 +13,7 @@ from shared.schemas import CnyOut, CnyPositive, IdField, Instant, NameField, Ref
 
 ItemT = TypeVar("ItemT")
 
-HOLD_SECONDS_MAX = 30 * 86_400
+HOLD_SECONDS_MAX = 31 * 86_400
 QUOTE_ITEMS_MAX = 100
 
 Quantity = Annotated[int, Field(strict=True, ge=1, le=QUANTITY_MAX, examples=[8])]
@@ -72,23 +72,31 @@ class AccountOut(_Out):
 
 
 class Credit(_Out):
+    """A promotional lot with something left; one that has expired counts for nothing (R15)."""
+
     lot_id: str
     kind: Literal["trial", "promo", "compensation"]
+    granted: CnyOut
     remaining: CnyOut
+    priority: int = Field(description="Lower burns first (R11).")
+    effective_at: Instant
     expires_at: Instant | None
+    expired: bool
 
 
 class BalanceOut(_Out):
-    """available = cash + credits - accrued - debt (R17)."""
+    """available = cash + credits in their time - accrued - debt - held (R17)."""
 
-    account_id: IdField
     currency: Currency
+    account_id: IdField
     available: CnyOut
     cash: CnyOut
     credits: list[Credit]
     accrued: CnyOut = Field(description="Charged, not settled yet.")
+    held: CnyOut = Field(description="Reserved by holds.")
     debt: CnyOut
     standing: Standing
+    epoch: int = Field(description="Grows with each change of standing.")
     burn_rate_per_hour: CnyOut
     runway_seconds: int | None = Field(description="At the present burn rate; null when nothing runs.")
     as_of: Instant
@@ -96,7 +104,7 @@ class BalanceOut(_Out):
 
 class TopUpIn(_In):
     amount: CnyPositive
-    channel: Annotated[str, Field(pattern=r"^[^\x00-\x1f\x7f]{1,64}$", examples=["alipay"])]
+    channel: Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{1,64}$", examples=["alipay"])]
     reference: ReferenceField
 
 
@@ -117,16 +125,34 @@ class GrantIn(_In):
         return self
 
 
-class LotOut(_Out):
-    lot_id: str
-    account_id: IdField
-    kind: Literal["trial", "promo", "compensation", "cash"]
-    amount: CnyOut
+class TopUpOut(_Out):
     currency: Currency
+    account_id: IdField
+    entry_id: str
+    lot_id: str
+    amount: CnyOut
+    debt_paid: CnyOut = Field(description="Of the amount, what went to debt at once (R13).")
+    channel: str
     reference: str
+    occurred_at: Instant
+
+
+class GrantOut(_Out):
+    currency: Currency
+    account_id: IdField
+    entry_id: str
+    lot_id: str
+    kind: Literal["promo", "compensation"]
+    amount: CnyOut
+    priority: int
+    effective_at: Instant
+    expires_at: Instant | None
+    reference: str
+    occurred_at: Instant
 
 
 class Transfer(_Out):
+    currency: Currency
     debit_account: str
     credit_account: str
     amount: CnyOut
@@ -134,24 +160,43 @@ class Transfer(_Out):
 
 class JournalEntry(_Out):
     entry_id: str
-    kind: str = Field(examples=["settlement"])
-    occurred_at: Instant
+    kind: Literal["trial", "grant", "top_up", "settlement", "expiry"]
     reference: str | None
+    hour: Instant | None = Field(description="The hour that a settlement settled.")
+    occurred_at: Instant
+    memo: str
     transfers: list[Transfer]
 
 
 class UsageGroup(_Out):
-    """One group; it carries the fields that `group_by` named."""
+    """One group; it carries the fields that `group_by` named, and no others."""
 
     model_config = ConfigDict(
-        extra="allow",
         json_schema_extra={
-            "examples": [{"day": "2026-03-10", "sku": "rtx-4090", "seconds": 3600, "card_seconds": 28800}]
-        },
+            "examples": [
+                {
+                    "start": "2026-03-09T16:00:00Z",
+                    "day": "2026-03-10",
+                    "sku": "rtx-4090",
+                    "labels": {"project": "clip"},
+                    "seconds": 3600,
+                    "card_seconds": 28800,
+                }
+            ]
+        }
     )
 
-    seconds: int
-    card_seconds: int
+    start: Instant | None = Field(default=None, description="First instant of the hour, day or month.")
+    hour: str | None = None
+    day: str | None = None
+    month: str | None = None
+    sku: str | None = None
+    mode: Mode | None = None
+    purchase: Purchase | None = None
+    resource: str | None = None
+    labels: dict[str, str | None] | None = Field(default=None, description="The labels asked for.")
+    seconds: int = Field(description="Seconds in use, summed over resources.")
+    card_seconds: int = Field(description="Each of these seconds times the quantity then in use.")
 
 
 class ChargeLineOut(_Out):
@@ -170,23 +215,42 @@ class ChargeLineOut(_Out):
     amount: CnyOut
 
 
+class UnpricedPart(_Out):
+    sku: str
+    seconds: int
+
+
+class Payer(_Out):
+    source: Literal["lot", "debt"]
+    lot_id: str | None
+    kind: str | None
+    amount: CnyOut
+
+
 class ChargeOut(_Out):
     """Why this amount: one resource-hour."""
 
+    currency: Currency
     resource_id: str
     hour: Instant
     revision: int
-    amount: CnyOut
-    settled: CnyOut
-    currency: Currency
     price_book: int
+    amount: CnyOut
+    settled: CnyOut = Field(description="What of it is in the journal.")
     lines: list[ChargeLineOut]
+    unpriced: list[UnpricedPart]
+    covered_until: Instant
+    paid_by: list[Payer] = Field(description="Of what is settled, first burned first.")
 
 
 class PriceBookVersion(_Out):
+    """A whole book; the fields of its document are left out here."""
+
+    model_config = ConfigDict(extra="allow")
+
     version: int
-    effective_from: Instant
     published_at: Instant
+    effective_from: Instant
     correction: bool
 
 
@@ -210,15 +274,34 @@ class QuoteIn(_In):
     items: list[QuoteItem] = Field(min_length=1, max_length=QUOTE_ITEMS_MAX)
 
 
-class QuoteOut(_Out):
-    model_config = ConfigDict(extra="allow")
+class QuoteLine(_Out):
+    """All seconds of an item at one price with the same factors; the sum of its hours, each floored (R6)."""
 
-    items: list[dict[str, Any]] = Field(
-        description="The items with their lines, priced as real usage would be."
-    )
-    total: CnyOut
+    seconds: int
+    unit_price: CnyOut
+    per: Literal["hour", "day"]
+    factors: list[dict[str, str]] = Field(examples=[[{"rule": "night_auction", "factor": "0.50"}]])
+    amount: CnyOut
+
+
+class QuotedItem(_Out):
+    sku: str
+    quantity: int
+    mode: Mode
+    purchase: Purchase
+    labels: dict[str, str]
+    start: Instant
+    end: Instant
+    seconds: int
+    lines: list[QuoteLine]
+    amount: CnyOut
+
+
+class QuoteOut(_Out):
     currency: Currency
     price_book: int
+    items: list[QuotedItem]
+    total: CnyOut = Field(description="What this would be billed if it ran and no book changed.")
 
 
 class HoldIn(_In):
@@ -232,10 +315,17 @@ class HoldIn(_In):
 
 
 class HoldOut(_Out):
+    currency: Currency
     hold_id: str
     account_id: IdField
+    reference: str
+    sku: str
+    quantity: int
+    mode: Mode
+    purchase: Purchase
+    seconds: int
     amount: CnyOut
-    currency: Currency
+    created_at: Instant
     expires_at: Instant
 
 

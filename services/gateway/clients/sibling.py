@@ -50,8 +50,8 @@ class Sibling:
     async def post(self, path: str, body: Any) -> Answer:
         return await self._ask("POST", path, body=body, may_repeat=False)
 
-    async def delete(self, path: str) -> Answer:
-        return await self._ask("DELETE", path, may_repeat=True)
+    async def delete(self, path: str, query: Query | None = None) -> Answer:
+        return await self._ask("DELETE", path, query=query, may_repeat=True)
 
     async def close(self) -> None:
         await self._client.aclose()

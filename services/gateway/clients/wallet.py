@@ -1,6 +1,8 @@
 from http import HTTPStatus
 from typing import Any
 
+import msgspec
+
 from services.gateway.clients.sibling import Query, Sibling, segment
 from services.gateway.domain.answers import Answer
 from shared.errors import Unavailable
@@ -10,8 +12,9 @@ class WalletClient(Sibling):
     """What an account has, owes and was charged."""
 
     async def is_open(self, account_id: str) -> bool:
+        """Whether it has heard that the account was opened; a charge alone makes a wallet that is not."""
         answer = await self.get(f"/v1/accounts/{segment(account_id)}")
-        return answer.status == HTTPStatus.OK
+        return answer.status == HTTPStatus.OK and msgspec.json.decode(answer.body, type=_Wallet).opened
 
     async def balance(self, account_id: str) -> Answer:
         return _of_open_wallet(account_id, await self.get(_account(account_id, "balance")))
@@ -31,14 +34,16 @@ class WalletClient(Sibling):
     async def place_hold(self, account_id: str, body: Any) -> Answer:
         return _of_open_wallet(account_id, await self.post("/v1/holds", body))
 
-    async def hold(self, hold_id: str) -> Answer:
-        return await self.get(f"/v1/holds/{segment(hold_id)}")
-
-    async def release_hold(self, hold_id: str) -> Answer:
-        return await self.delete(f"/v1/holds/{segment(hold_id)}")
+    async def release_hold(self, hold_id: str, account_id: str | None) -> Answer:
+        """404 if there is no such hold, or if it is not of `account_id`, where that is given."""
+        return await self.delete(f"/v1/holds/{segment(hold_id)}", {"account_id": account_id})
 
     async def unknown_accounts(self, query: Query) -> Answer:
         return await self.get("/v1/unknown-accounts", query)
+
+
+class _Wallet(msgspec.Struct):
+    opened: bool
 
 
 def _account(account_id: str, part: str) -> str:

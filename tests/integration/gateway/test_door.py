@@ -141,3 +141,17 @@ async def test_finance_reads_and_writes_nothing(gateway: Gateway, account_id: st
         assert (await finance.get("/v1/accounts")).status_code == 200
         for path in (f"/v1/accounts/{account_id}/top-ups", "/v1/price-books", "/v1/accounts"):
             assert (await finance.post(path, json={})).status_code == 403
+
+
+@pytest.mark.parametrize("role", [Role.FINANCE, Role.CUSTOMER, Role.AGENT])
+async def test_who_may_not_hold_may_not_release(role: Role, gateway: Gateway, account_id: str) -> None:
+    accounts = frozenset({account_id}) if role is Role.CUSTOMER else frozenset[str]()
+    key = await gateway.key(role, accounts, "/nodes" if role is Role.AGENT else None)
+    hold_id = "01a22de6-fd19-7c22-ac4e-d80300737797"
+    async with gateway.client(key) as client:
+        _assert_problem(await client.delete(f"/v1/holds/{hold_id}"), 403, "forbidden")
+        _assert_problem(await client.delete("/v1/holds/nonsense"), 404, "not_found")
+        theirs = await client.delete(f"/v1/holds/{hold_id}", params={"account_id": "others"})
+        _assert_problem(
+            theirs, 403 if role is Role.FINANCE else 404, "forbidden" if role is Role.FINANCE else "not_found"
+        )
