@@ -33,7 +33,7 @@ FURTHER_ROOMS: Final = {"pricing": {"price_books"}}
 HEADINGS: Final = ["Owns", "Does not own", "Hears", "Tells", "Invariants"]
 TEST_NAME: Final = re.compile(r"`(tests/[\w/]+\.py)::(\w+)`")
 MACHINE_TRACES: Final = re.compile(
-    r"(?<![\w.])/(?:work|root|Users)/\w|/home/(?!app\b)\w|index-url|pythonhosted\.org|pypi\.org/simple|"
+    r"(?<![\w.])/(?:work|root|Users)/\w|/home/(?!app\b)\w|(?<!emit-)index-url|pythonhosted\.org|pypi\.org/simple|"
     r"repo1?\.maven\.|registry\.npmjs|\bmirrors?\.\w+\.\w"
 )
 BINARY_SUFFIXES: Final = {".png", ".jpg", ".ico", ".woff2"}
