@@ -3,14 +3,22 @@
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from fractions import Fraction
+from itertools import count
 from typing import Final
 from uuid import UUID
 
-from services.wallet.domain.charges import Charge, decode_charge
+import msgspec
+from sqlalchemy import text
+
+from services.wallet.domain.charges import Charge, decode_charge, fold
+from services.wallet.domain.chart import Transfer
 from services.wallet.domain.lots import PRIORITY_OF_KIND, Lot, LotKind
 from services.wallet.settings import WalletSettings
+from services.wallet.usecases.apply_charges import apply_charges
 from services.wallet.usecases.context import Context
-from shared.contracts.facts import ChargeLine, ChargeRated, Factor, encode_fact
+from services.wallet.usecases.list_journal import list_journal
+from services.wallet.usecases.settle_hours import settle_hours
+from shared.contracts.facts import AccountStanding, ChargeLine, ChargeRated, Factor, encode_fact
 from shared.database import Database
 from shared.ids import uuid7_source
 from shared.money import PERIOD_SECONDS, amount_micro
@@ -37,8 +45,11 @@ class MovingClock:
 
 
 def make_context(url: str, clock: MovingClock, **settings: float) -> Context:
+    """Ids grow by a millisecond each, so that a clock that stands still does not shuffle the journal."""
     wallet_settings = WalletSettings.model_validate({"database_url": url, **settings})
-    return Context(Database(url, pool_size=10), clock, uuid7_source(clock), wallet_settings)
+    ticks = count()
+    new_id = uuid7_source(lambda: NOON + timedelta(milliseconds=next(ticks)))
+    return Context(Database(url, pool_size=10), clock, new_id, wallet_settings)
 
 
 def line(
@@ -157,3 +168,30 @@ def make_lot(
         expires_at,
         swept,
     )
+
+
+async def charge_account(context: Context, *charges: Charge) -> int:
+    return await apply_charges(context, fold(charges))
+
+
+async def settle_all(context: Context) -> int:
+    """Until nothing is due."""
+    hours = 0
+    while settled := await settle_hours(context):
+        hours += settled
+    return hours
+
+
+async def standings_told(context: Context, account_id: str) -> list[AccountStanding]:
+    """What the outbox holds for this account, oldest first."""
+    async with context.database.reading() as connection:
+        rows = await connection.execute(
+            text("SELECT value FROM outbox WHERE key = :key ORDER BY outbox_id"), {"key": account_id.encode()}
+        )
+        return [msgspec.json.decode(value, type=AccountStanding) for value in rows.scalars()]
+
+
+async def journal_of(context: Context, account_id: str) -> list[tuple[str, list[Transfer]]]:
+    """Kind and transfers of each entry, oldest first."""
+    booked = await list_journal(context, account_id, None, 500)
+    return [(found.entry.kind, list(found.transfers)) for found in reversed(booked)]
