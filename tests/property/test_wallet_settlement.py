@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from services.wallet.domain import chart
-from services.wallet.domain.lots import Lot
+from services.wallet.domain.lots import Lot, LotKind
 from services.wallet.domain.settlement import (
     Allocation,
     ChargeToSettle,
@@ -23,6 +23,7 @@ from tests.support.wallet import NOON, NOON_EPOCH, line, make_lot
 
 HOURS = 3
 RESOURCES = ("i", "j")
+KINDS: tuple[LotKind, ...] = ("trial", "promo", "compensation", "cash")
 
 Key = tuple[int, str]
 
@@ -143,7 +144,7 @@ instants = st.integers(-3600, HOURS * 3600 + 3600).map(lambda second: NOON + tim
 def lots(draw: st.DrawFn) -> dict[UUID, Lot]:
     found = {}
     for number in range(draw(st.integers(0, 5))):
-        kind = draw(st.sampled_from(["trial", "promo", "compensation", "cash"]))
+        kind: LotKind = draw(st.sampled_from(KINDS))
         begins = draw(instants)
         ends = (
             None
