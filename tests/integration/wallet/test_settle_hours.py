@@ -5,6 +5,8 @@ import random
 from datetime import timedelta
 from uuid import UUID
 
+import asyncpg
+
 from services.wallet.domain import chart
 from services.wallet.domain.chart import Transfer
 from services.wallet.domain.commands import Grant, TopUp
@@ -15,7 +17,7 @@ from services.wallet.usecases.grant_credit import grant_credit
 from services.wallet.usecases.list_charges import list_charges
 from services.wallet.usecases.open_accounts import open_accounts
 from services.wallet.usecases.read_balance import read_balance
-from services.wallet.usecases.settle_hours import settle_hours
+from services.wallet.usecases.settle_hours import Settler, settle_hours
 from services.wallet.usecases.top_up import top_up
 from tests.support.wallet import (
     A100,
@@ -260,3 +262,21 @@ async def test_hours_of_an_account_settle_in_order_of_time_even_in_small_steps(
     await steps.database.close()
     kinds = [lot_id for _, _, lot_id, _ in await payers(context, "a")]
     assert kinds[0] == kinds[1] != kinds[2] == kinds[3]
+
+
+async def test_an_account_that_cannot_be_settled_does_not_stop_the_others(
+    context: Context, clock: MovingClock, owner: asyncpg.Connection
+) -> None:
+    clock.now = NOON + timedelta(hours=9)
+    for account_id in ("a", "b", "c"):
+        await charge_account(context, charge(account_id, NOON_EPOCH, [line((0, HOUR))]))
+    # One more micro-yuan of debt does not fit.
+    await owner.execute("UPDATE account SET debt = 9223372036854775807 WHERE account_id = 'b'")
+    clock.forward(seconds=3)
+    settler = Settler(context)
+    assert await settler.settle() == 2
+    assert await settler.settle() == 0
+    assert (await read_balance(context, "a")).account.debt == 1_660_000
+    await owner.execute("UPDATE account SET debt = 0 WHERE account_id = 'b'")
+    assert await settler.settle() == 0
+    assert await Settler(context).settle() == 1
