@@ -83,7 +83,7 @@ def tansu_part(plan: Plan) -> Part:
         log=plan.log_of("kafka"),
         port=plan.ports.kafka,
         ready=lambda: has_a_broker(plan.ports.kafka),
-        ready_seconds=20,
+        ready_seconds=60,
         farewell=[(signal.SIGTERM, 3), (signal.SIGKILL, 3)],
     )
 
