@@ -128,9 +128,9 @@ class Supervisor:
         ):
             for service in SERVICES:
                 self._launch(self._service_part(service))
+            self._make_first_key()  # while they start
             for service in SERVICES:
                 self._await_ready(service)
-        self._make_first_key()
 
     def _migrate_and_make_topics(self) -> None:
         steps: list[tuple[str, list[str]]] = [
