@@ -174,7 +174,10 @@ _BOOK_FIELDS: Final = {"time_zone", "currency", "skus", "rules", "trial_credit"}
 
 
 def _disagreements(name: str, settled: int, balance: JsonObject, ledger: Ledger) -> list[str]:
-    in_credits = sum(micro(lot["remaining"]) for lot in balance["credits"])
+    in_time = [
+        lot for lot in balance["credits"] if lot["effective_at"] <= balance["as_of"] and not lot["expired"]
+    ]
+    in_credits = sum(micro(lot["remaining"]) for lot in in_time)
     pairs = {
         "cash": (micro(balance["cash"]), ledger.in_lots("cash")),
         "debt": (micro(balance["debt"]), ledger.debt),
