@@ -32,6 +32,8 @@ class KafkaSettings(BaseSettings):
     bootstrap: str = "127.0.0.1:9092"
     enable_idempotence: bool = True
     """Off for brokers without the idempotent producer; facts carry revisions, so a repeat is harmless."""
+    session_timeout_seconds: float = Field(default=15, ge=1, le=300)
+    """How long a silent worker keeps its partitions; Kafka itself allows 6 and more."""
     partitions: int = Field(default=6, ge=1, le=1000)
     replication_factor: int = Field(default=1, ge=1, le=10)
 

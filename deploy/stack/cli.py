@@ -57,9 +57,9 @@ def _parser() -> argparse.ArgumentParser:
     up = commands.add_parser("up", parents=[place, kind], help="start the stack and leave it running")
     up.add_argument("--foreground", action="store_true", help="stay, and stop all on Ctrl-C")
     up.add_argument("--report-to", type=int, help=argparse.SUPPRESS)
-    stop = commands.add_parser("down", parents=[place], help="stop the stack; the data is kept")
+    stop = commands.add_parser("down", parents=[place, kind], help="stop the stack; the data is kept")
     stop.add_argument("--delete-data", action="store_true", help="and delete the run directory")
-    commands.add_parser("status", parents=[place], help="what runs where")
+    commands.add_parser("status", parents=[place, kind], help="what runs where")
     side = commands.add_parser("run", parents=[place, kind], help="run a command with the stack's settings")
     side.add_argument("--ephemeral", action="store_true", help="on a stack of its own, deleted after")
     side.add_argument("--keep", action="store_true", help="with --ephemeral: leave its data and logs")
@@ -106,8 +106,8 @@ def _plan(options: argparse.Namespace) -> Plan:
     return Plan(
         run_dir=run_dir.absolute(),
         ports=Ports.from_environment(os.environ, _offset(options.port_offset)),
-        broker=getattr(options, "broker", "tansu"),
-        services=not getattr(options, "no_services", False),
+        broker=options.broker,
+        services=not options.no_services,
     )
 
 

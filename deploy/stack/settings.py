@@ -146,6 +146,8 @@ def stack_variables(plan: Plan, kept: Secrets) -> dict[str, str]:
         "KAFKA_BOOTSTRAP": f"{HOST}:{ports['kafka']}",
         # Tansu has no idempotent producer.
         "KAFKA_ENABLE_IDEMPOTENCE": "false" if plan.broker == "tansu" else "true",
+        # Its groups settle in a multiple of this; Apache Kafka refuses less than 6.
+        "KAFKA_SESSION_TIMEOUT_SECONDS": "3" if plan.broker == "tansu" else "6",
         "KAFKA_REPLICATION_FACTOR": "1",
         "POSTGRES_URL": f"postgresql://postgres:{kept.postgres}@{at_postgres}/postgres",
         "GATEWAY_METERING_URL": variables["METERING_URL"],
