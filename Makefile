@@ -6,7 +6,11 @@ STACK := $(PY) deploy/local.py
 # What to run, and how: make test TESTS=tests/unit PYTEST_ARGS=-x
 TESTS ?= tests
 PYTEST_ARGS ?=
-# make up STACK_ARGS="--port-offset 100 --run-dir .run/second"
+# A second copy beside the first: make up RUN_DIR=.run/second PORT_OFFSET=100 (and the same for down, status, demo)
+RUN_DIR ?= .run
+PORT_OFFSET ?= 0
+export RUN_DIR PORT_OFFSET
+# make up STACK_ARGS="--broker apache"
 STACK_ARGS ?=
 
 .DEFAULT_GOAL := help
@@ -17,9 +21,9 @@ help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  \033[1m%-13s\033[0m %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
 demo: up ## the main job on real input, start to bill; leaves the stack up
-	@$(PY) -m deploy.demo
+	@STACK_ENV=$(RUN_DIR)/stack.env $(PY) -m deploy.demo
 
-up: $(VENV)/.installed ## start the whole system in the background (settings: .run/stack.env)
+up: $(VENV)/.installed ## start the whole system in the background (settings in .run/stack.env)
 	@$(STACK) up $(STACK_ARGS)
 
 down: $(VENV)/.installed ## stop it; the data stays

@@ -9,9 +9,12 @@ import msgspec
 from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from pydantic import BaseModel, ConfigDict, Field
+from sqlalchemy.exc import DBAPIError
+from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 from starlette.exceptions import HTTPException
 
 from shared import errors
+from shared.database import is_transient
 
 log = logging.getLogger(__name__)
 
@@ -98,6 +101,8 @@ def install_problems(app: FastAPI) -> None:
     app.add_exception_handler(errors.Refusal, _on_refusal)
     app.add_exception_handler(RequestValidationError, _on_invalid)
     app.add_exception_handler(HTTPException, _on_http)
+    for lost in (DBAPIError, PoolTimeoutError, OSError, TimeoutError):
+        app.add_exception_handler(lost, _on_lost)
     app.add_exception_handler(Exception, _on_fault)
     _document_problem(app)
 
@@ -154,8 +159,23 @@ def _on_http(request: Request, error: Exception) -> Response:
     )
 
 
-def _on_fault(request: Request, error: Exception) -> Response:
-    log.error("%s %s failed", request.method, request.url.path, exc_info=error)
+def _on_lost(request: Request, error: Exception) -> Response:
+    """A part that is away is no fault of the code: say so, and when to come back."""
+    if not is_transient(error):
+        log.error("%s %s failed", request.method, request.url.path, exc_info=error)
+        return _on_fault(request, error)
+    reason = str(error).split("\n", 1)[0]
+    log.warning("%s %s: %s: %s", request.method, request.url.path, type(error).__name__, reason)
+    return problem_response(
+        HTTPStatus.SERVICE_UNAVAILABLE,
+        errors.Unavailable.code,
+        "the database does not answer at the moment; the same call may go through later",
+        instance=request.url.path,
+    )
+
+
+def _on_fault(request: Request, _: Exception) -> Response:
+    """Uvicorn logs the trace; the caller sees one line."""
     return problem_response(
         HTTPStatus.INTERNAL_SERVER_ERROR,
         "internal_error",

@@ -1,0 +1,1 @@
+"""Pricing: price books, and what seconds cost under them."""

@@ -46,6 +46,10 @@ async def client() -> AsyncIterator[httpx.AsyncClient]:
     async def fault() -> None:
         raise RuntimeError("secret detail")
 
+    @app.get("/lost")
+    async def lost() -> None:
+        raise ConnectionRefusedError("secret host")
+
     @app.get("/pages")
     async def pages(limit: PageLimit = 100) -> int:
         return limit
@@ -93,6 +97,13 @@ async def test_a_fault_of_ours_shows_no_trace(client: httpx.AsyncClient) -> None
     assert response.status_code == 500
     assert "secret" not in response.text
     assert "Traceback" not in response.text
+
+
+async def test_a_database_that_is_away_is_503_and_says_when_to_come_back(client: httpx.AsyncClient) -> None:
+    response = await client.get("/lost")
+    assert (response.status_code, response.json()["code"]) == (503, "unavailable")
+    assert response.headers["retry-after"] == "1"
+    assert "secret" not in response.text
 
 
 @pytest.mark.parametrize(

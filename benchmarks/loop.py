@@ -1,0 +1,203 @@
+"""Watches the one batch loop of a service from outside, and holds it until the load is in the topic."""
+
+import asyncio
+import importlib
+import inspect
+from collections import defaultdict
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
+from functools import wraps
+from resource import RUSAGE_SELF, getrusage
+from time import perf_counter
+from typing import Any, Final
+
+from aiokafka import AIOKafkaConsumer
+
+from shared.contracts.topics import Topic
+from shared.kafka import Publisher
+from shared.kafka.consumer import BatchConsumer, Record
+from shared.serving import Service
+
+SETTLE_SECONDS: Final = 60.0
+HANDLED_SECONDS: Final = 600.0
+_LOOK_SECONDS: Final = 0.05
+
+
+class LoopWatch:
+    """Times are summed over all consumers of the process; while one waits another may work."""
+
+    def __init__(self, topic: Topic) -> None:
+        self.seconds: dict[str, float] = defaultdict(float)
+        self.batches: list[int] = []
+        self.began = 0.0
+        self.ended = 0.0
+        self._topic = topic
+        self._open = asyncio.Event()
+        self._assigned: dict[int, int] = {}
+        self._cpu_began = 0.0
+        self._cpu_ended = 0.0
+
+    @property
+    def records(self) -> int:
+        return sum(self.batches)
+
+    @property
+    def elapsed_seconds(self) -> float:
+        return self.ended - self.began
+
+    def details(self) -> dict[str, float | int | str]:
+        """Batches, CPU and each step's share of the time the loop was in any step."""
+        outer = {name: self.seconds[name] for name in ("poll", "handle", "publish", "commit")}
+        total = sum(outer.values()) or 1.0
+        shares = {name: f"{100 * seconds / total:.0f}%" for name, seconds in outer.items()}
+        inner = {
+            name: f"{100 * seconds / total:.0f}%"
+            for name, seconds in self.seconds.items()
+            if name not in outer
+        }
+        return {
+            "batches": len(self.batches),
+            "mean batch": self.records / max(1, len(self.batches)),
+            "CPU": f"{100 * (self._cpu_ended - self._cpu_began) / self.elapsed_seconds:.0f}%",
+            **shares,
+            **inner,
+        }
+
+    @contextmanager
+    def patched(self, steps: Sequence[tuple[str, str]]) -> Iterator[None]:
+        """`steps` are (module, function) inside the handler, to be timed under the function's name."""
+        undo = [
+            _replace(BatchConsumer, "_poll", self._poll),
+            _replace(BatchConsumer, "_deliver", self._deliver),
+            _replace(BatchConsumer, "_commit", self._commit),
+            _replace(Publisher, "publish", self._publish),
+        ]
+        for module, name in steps:
+            undo.append(_replace(importlib.import_module(module), name, self._step(name)))
+        try:
+            yield
+        finally:
+            for restore in reversed(undo):
+                restore()
+
+    async def assigned(self, consumers: int) -> None:
+        """Until every consumer has its partitions: a group that still moves would be measured as well."""
+        async with asyncio.timeout(SETTLE_SECONDS):
+            while len(self._assigned) < consumers or not all(self._assigned.values()):
+                await asyncio.sleep(_LOOK_SECONDS)
+
+    async def handle_all(self, records: int) -> None:
+        """Opens the gate and returns once that many records are committed."""
+        self._cpu_began = _cpu_seconds()
+        self.began = perf_counter()
+        self._open.set()
+        async with asyncio.timeout(HANDLED_SECONDS):
+            while self.records < records:
+                await asyncio.sleep(_LOOK_SECONDS)
+
+    def _poll(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        async def poll(loop: BatchConsumer, consumer: AIOKafkaConsumer, stop: asyncio.Event) -> list[Record]:
+            if loop._topic != self._topic:
+                waiting: list[Record] = await original(loop, consumer, stop)
+                return waiting
+            while not self._open.is_set() and not stop.is_set():
+                self._assigned[id(loop)] = len(consumer.assignment())
+                consumer.pause(*consumer.assignment())
+                await asyncio.sleep(_LOOK_SECONDS)
+            consumer.resume(*consumer.paused())
+            began = perf_counter()
+            batch: list[Record] = await original(loop, consumer, stop)
+            if batch:
+                self.seconds["poll"] += perf_counter() - began
+            return batch
+
+        return poll
+
+    def _deliver(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        async def deliver(loop: BatchConsumer, batch: list[Record], stop: asyncio.Event) -> bool:
+            began = perf_counter()
+            told: bool = await original(loop, batch, stop)
+            self.seconds["handle"] += perf_counter() - began
+            return told
+
+        return deliver
+
+    def _publish(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        async def publish(publisher: Publisher, messages: Sequence[Any]) -> None:
+            began = perf_counter()
+            await original(publisher, messages)
+            if self._open.is_set():
+                taken = perf_counter() - began
+                self.seconds["publish"] += taken
+                self.seconds["handle"] -= taken
+
+        return publish
+
+    def _commit(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        async def commit(loop: BatchConsumer, consumer: AIOKafkaConsumer, batch: Sequence[Record]) -> None:
+            began = perf_counter()
+            await original(loop, consumer, batch)
+            if loop._topic == self._topic:
+                self.ended = perf_counter()
+                self._cpu_ended = _cpu_seconds()
+                self.seconds["commit"] += self.ended - began
+                self.batches.append(len(batch))
+
+        return commit
+
+    def _step(self, name: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+        def timed(original: Callable[..., Any]) -> Callable[..., Any]:
+            if inspect.iscoroutinefunction(original):
+
+                @wraps(original)
+                async def step(*arguments: Any, **named: Any) -> Any:
+                    began = perf_counter()
+                    try:
+                        return await original(*arguments, **named)
+                    finally:
+                        self.seconds[name] += perf_counter() - began
+
+                return step
+
+            @wraps(original)
+            def plain_step(*arguments: Any, **named: Any) -> Any:
+                began = perf_counter()
+                try:
+                    return original(*arguments, **named)
+                finally:
+                    self.seconds[name] += perf_counter() - began
+
+            return plain_step
+
+        return timed
+
+
+@asynccontextmanager
+async def working(service: Service, worker_names: Sequence[str]) -> AsyncIterator[None]:
+    """The named workers of a service, in this process; all of them are stopped and closed on exit."""
+    stop = asyncio.Event()
+    workers = [worker for worker in service.workers if worker.name in worker_names]
+    assert len(workers) == len(worker_names), [worker.name for worker in service.workers]
+    try:
+        async with asyncio.TaskGroup() as running:
+            for worker in workers:
+                running.create_task(worker.run(stop))
+            try:
+                yield
+            finally:
+                stop.set()
+    finally:
+        await service.close()
+
+
+def _replace(
+    place: Any, name: str, wrap: Callable[[Callable[..., Any]], Callable[..., Any]]
+) -> Callable[[], None]:
+    original = getattr(place, name)
+    setattr(place, name, wrap(original))
+    return lambda: setattr(place, name, original)
+
+
+def _cpu_seconds() -> float:
+    usage = getrusage(RUSAGE_SELF)
+    return usage.ru_utime + usage.ru_stime

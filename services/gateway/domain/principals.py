@@ -1,0 +1,31 @@
+"""Who is calling: a role, and what its key is bound to."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Role(StrEnum):
+    OPERATOR = "operator"
+    FINANCE = "finance"
+    PARTNER = "partner"
+    CUSTOMER = "customer"
+    AGENT = "agent"
+
+
+@dataclass(frozen=True)
+class Principal:
+    """A caller whose key was found and is not revoked.
+
+    `account_ids` bind partners and customers, `source_prefix` binds agents; both are empty for the rest.
+    """
+
+    key_id: str
+    role: Role
+    account_ids: frozenset[str] = frozenset()
+    source_prefix: str | None = None
+
+    def may_report_as(self, source: str) -> bool:
+        """Agents report as sources under their prefix, by whole segments: /nodes/ab is not under /nodes/a."""
+        if self.source_prefix is None:
+            return self.role is Role.OPERATOR
+        return source == self.source_prefix or source.startswith(self.source_prefix.rstrip("/") + "/")

@@ -1,0 +1,1 @@
+"""Empty: metering calls no other service. The room is here so that all four services have the same plan."""

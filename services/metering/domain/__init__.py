@@ -1,0 +1,1 @@
+"""Covered seconds: folding reports, resolving states, cutting periods. No I/O."""

@@ -1,0 +1,1 @@
+"""The table and its queries; the only place with SQL."""

@@ -1,0 +1,1 @@
+"""Typed clients of other services; pricing calls none."""

@@ -1,0 +1,1 @@
+"""Price books and rating: frozen data and pure functions."""

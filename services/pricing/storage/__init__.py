@@ -1,0 +1,1 @@
+"""The tables of pricing and every query on them."""

@@ -1,0 +1,1 @@
+"""One verb per file; the only place that opens and commits a transaction."""

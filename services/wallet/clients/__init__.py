@@ -1,0 +1,1 @@
+"""The wallet calls no other service."""
