@@ -13,7 +13,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 from shared.errors import EventRefused
-from shared.ids import ID_CHARACTERS_MAX, is_id
+from shared.ids import ID_CHARACTERS_MAX, ID_PATTERN, is_id
 from shared.time import SECONDS_PER_HOUR, epoch_second, hour_of, parse_instant
 
 EVENT_TYPE: Final = "gpu.usage.reported.v1"
@@ -28,9 +28,13 @@ Mode = Literal["gpu", "no_gpu"]
 Purchase = Literal["on_demand", "night_auction"]
 # Lengths are checked while decoding, characters by check_report in two looks at all of an event's texts:
 # a `pattern` per field costs 4 us an event, twice the decoding itself.
-Id = Annotated[str, Meta(min_length=1, max_length=ID_CHARACTERS_MAX)]
-Label = Annotated[str, Meta(min_length=1, max_length=64)]
-LabelValue = Annotated[str, Meta(max_length=64)]
+Id = Annotated[
+    str, Meta(min_length=1, max_length=ID_CHARACTERS_MAX, extra_json_schema={"pattern": ID_PATTERN})
+]
+Label = Annotated[
+    str, Meta(min_length=1, max_length=64, extra_json_schema={"pattern": r"^[^\x00-\x1f\x7f]{1,64}\Z"})
+]
+LabelValue = Annotated[str, Meta(max_length=64, extra_json_schema={"pattern": r"^[^\x00-\x1f\x7f]{0,64}\Z"})]
 
 
 class UsageData(Struct, frozen=True, gc=False):
