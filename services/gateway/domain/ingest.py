@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from services.gateway.domain.principals import Principal
 from services.gateway.domain.refusals import BatchTooLarge, MalformedJson
-from shared.contracts.usage import ReportLimits, decode_structured
+from shared.contracts.usage import ReportLimits, UsageReport, decode_structured
 from shared.errors import EventRefused
 
 EVENTS_PER_BATCH_MAX: Final = 1000
@@ -61,20 +61,23 @@ def sort_events(events: Sequence[msgspec.Raw], principal: Principal, limits: Rep
     for index, event in enumerate(events):
         try:
             report = decode_structured(event, limits)
-            _require_source(report.source, principal)
         except EventRefused as refused:
             rejected.append(Rejection(index, _id_of(event), refused.code, refused.detail))
-        else:
+            continue
+        if principal.may_report_as(report.source):
             accepted.append(Accepted(report.resource_id, bytes(event)))
+        else:
+            rejected.append(_wrong_source(index, report, principal))
     return Sorted(accepted, rejected)
 
 
-def _require_source(source: str, principal: Principal) -> None:
-    if not principal.may_report_as(source):
-        raise EventRefused(
-            "source_not_allowed",
-            f"source {source!r} is not under {principal.source_prefix!r}, to which the key is bound",
-        )
+def _wrong_source(index: int, report: UsageReport, principal: Principal) -> Rejection:
+    return Rejection(
+        index,
+        report.event_id,
+        "source_not_allowed",
+        f"source {report.source!r} is not under {principal.source_prefix!r}, to which the key is bound",
+    )
 
 
 class _Identified(Struct):
