@@ -1,9 +1,11 @@
-"""Fixtures that name what a test needs: a database, a broker, names nobody else uses."""
+"""Fixtures that name what a test needs: a database, a broker, a running system, names nobody else uses."""
 
+import os
 from collections.abc import AsyncIterator, Callable
 
 import pytest
 
+from tests.support.clients import GatewayClient, NodeAgent, node_agent
 from tests.support.databases import (
     MakeDatabase,
     database_factory,
@@ -11,6 +13,7 @@ from tests.support.databases import (
     required_environment,
     unique_suffix,
 )
+from tests.support.stack import Stack, running_stack
 
 
 @pytest.fixture(scope="session")
@@ -39,3 +42,38 @@ def unique_name() -> Callable[[str], str]:
         return f"{prefix}-{unique_suffix()}"
 
     return name
+
+
+STACK_SETTINGS = {
+    "WALLET_SWEEP_EVERY_SECONDS": "0.2",
+    "WALLET_SETTLE_QUIET_SECONDS": "1",
+    "GATEWAY_KEY_CACHE_SECONDS": "0.5",
+    "GATEWAY_BODY_SECONDS_MAX": "2",
+}
+"""What makes a test quicker than production without changing what it does."""
+
+
+@pytest.fixture(scope="session")
+async def stack(make_database: MakeDatabase, kafka_bootstrap: str) -> AsyncIterator[Stack]:
+    """The system that OPERATOR_KEY opens, if there is such a key, else one of our own.
+
+    Topics have fixed names, so a broker carries one stack: it lives as long as the session.
+    """
+    key = os.environ.get("OPERATOR_KEY")
+    if key:
+        yield Stack(os.environ["GATEWAY_URL"], kafka_bootstrap, key, {}, {})
+        return
+    async with running_stack(make_database, kafka_bootstrap, STACK_SETTINGS) as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+async def operator(stack: Stack) -> AsyncIterator[GatewayClient]:
+    async with GatewayClient(stack.gateway_url, stack.operator_key) as client:
+        yield client
+
+
+@pytest.fixture(scope="session")
+async def agent(stack: Stack) -> AsyncIterator[NodeAgent]:
+    async with node_agent(stack.kafka_bootstrap) as reporting:
+        yield reporting

@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any, Final
 
 import msgspec
@@ -97,21 +96,3 @@ def test_dead_letter_headers_are_those_that_the_loop_writes() -> None:
     assert set(re.findall(r'\("(dead-letter-[a-z]+)"', source)) == set(
         SCHEMAS["DeadLetterHeaders"]["properties"]
     )
-
-
-def test_dead_letter_codes_are_those_that_occur() -> None:
-    documented = set(SCHEMAS["DeadLetterHeaders"]["properties"]["dead-letter-code"]["enum"])
-    occurring = set()
-    for source in (*_python_files("shared"), *_python_files("services")):
-        text = source.read_text(encoding="utf-8")
-        occurring |= set(re.findall(r'EventRefused\(\s*"([a-z_]+)"', text))
-        occurring |= set(re.findall(r'Rejected\(\s*[\w.\[\]]+,\s*"([a-z_]+)"', text))
-    assert documented == occurring - ONLY_OVER_HTTP
-
-
-ONLY_OVER_HTTP: Final = {"source_not_allowed"}
-"""Refusals of the door, which knows who is calling; on Kafka the broker's access control decides that."""
-
-
-def _python_files(directory: str) -> Iterator[Path]:
-    return (REPOSITORY / directory).rglob("*.py")

@@ -1,5 +1,6 @@
 """Bad input at every public door gets its clear error, and nothing is dropped in silence."""
 
+import asyncio
 import json
 from datetime import timedelta
 from typing import Any
@@ -84,6 +85,28 @@ async def test_bad_events_on_kafka_are_in_the_dead_letters_with_the_reason(
         }
 
     assert await wait_for(reasons, lambda seen: seen == wanted) == wanted
+
+
+@pytest.mark.parametrize(
+    ("topic", "code"),
+    [
+        ("usage.metered.v1", "invalid_fact"),
+        ("charge.rated.v1", "invalid_fact"),
+        ("account.opened.v1", "invalid_fact"),
+        ("account.standing.v1", "malformed_standing"),
+    ],
+)
+async def test_a_fact_that_is_none_is_in_the_dead_letters_and_stops_nobody(
+    topic: str, code: str, stack: Stack, agent: NodeAgent
+) -> None:
+    marker = unique_suffix()
+    await agent.send_raw(f'{{"broken": "{marker}"}}'.encode(), topic=topic)
+
+    async def reasons() -> list[str]:
+        letters = await read_topic(stack.kafka_bootstrap, f"{topic}.dead-letter")
+        return [letter.headers["dead-letter-code"] for letter in letters if marker.encode() in letter.value]
+
+    assert await wait_for(reasons, lambda seen: seen == [code]) == [code]
 
 
 async def test_what_is_no_message_at_all_does_not_stop_the_ones_behind_it(
@@ -276,6 +299,47 @@ async def test_a_past_second_is_repriced_only_by_a_correction(operator: GatewayC
         "POST", "/v1/price-books", json={**book, "effective_from": past, "correction": False}
     )
     _assert_problem(response.status_code, response.headers["content-type"], response.json(), {409, 422})
+
+
+@pytest.mark.parametrize(
+    ("change", "code"),
+    [
+        ({"sku": "unheard-of"}, "no_price"),
+        ({"end": "2026-03-10T00:00:00Z"}, "invalid_quote"),
+        ({"quantity": 0}, "invalid_request"),
+    ],
+    ids=str,
+)
+async def test_what_cannot_be_quoted_is_said(change: JsonObject, code: str, operator: GatewayClient) -> None:
+    item = {
+        "sku": "rtx-4090",
+        "quantity": 1,
+        "mode": "gpu",
+        "purchase": "on_demand",
+        "start": "2026-03-10T01:00:00Z",
+        "end": "2026-03-10T02:00:00Z",
+    }
+    response = await operator.call("POST", "/v1/quotes", json={"items": [item | change]})
+    _assert_problem(response.status_code, response.headers["content-type"], response.json(), {422})
+    assert response.json()["code"] == code
+
+
+async def test_a_body_that_never_ends_is_given_up(stack: Stack, operator: GatewayClient) -> None:
+    stack.require_own()
+    door = stack.services["gateway"].port
+    reader, writer = await asyncio.open_connection("127.0.0.1", door)
+    authorization = operator.http.headers["authorization"]
+    writer.write(
+        f"POST /v1/events HTTP/1.1\r\nhost: gateway\r\nauthorization: {authorization}\r\n"
+        f"content-type: {CLOUDEVENTS_BATCH}\r\ncontent-length: 1000\r\n\r\n[".encode()
+    )
+    answer = await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), 30)
+    problem = await asyncio.wait_for(reader.readuntil(b"}"), 30)
+    writer.close()
+    await writer.wait_closed()
+    assert answer.startswith(b"HTTP/1.1 408")
+    assert b"application/problem+json" in answer
+    assert json.loads(problem)["code"] == "body_too_slow"
 
 
 async def create_key(operator: GatewayClient, **binding: Any) -> str:

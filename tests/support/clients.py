@@ -119,9 +119,14 @@ class NodeAgent:
             await asyncio.gather(*acks)
 
     async def send_raw(
-        self, value: bytes | None, headers: Sequence[tuple[str, bytes]] = (), key: bytes | None = None
+        self,
+        value: bytes | None,
+        headers: Sequence[tuple[str, bytes]] = (),
+        key: bytes | None = None,
+        *,
+        topic: str = USAGE_TOPIC,
     ) -> None:
-        await self._producer.send_and_wait(USAGE_TOPIC, value, key=key, headers=list(headers))
+        await self._producer.send_and_wait(topic, value, key=key, headers=list(headers))
 
     async def _send(self, event: JsonObject, mode: Mode) -> "asyncio.Future[Any]":
         if mode == "binary":

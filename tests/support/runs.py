@@ -1,19 +1,28 @@
 """One run of a scenario on a live stack: its own accounts, its own days, and what came of it."""
 
+import asyncio
 import random
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from itertools import count
 from typing import Final
 from zoneinfo import ZoneInfo
 
 from shared.time import system_clock
-from tests.support.clients import GatewayClient
+from tests.support.clients import GatewayClient, NodeAgent, wait_for
+from tests.support.databases import unique_suffix
 from tests.support.ledger import Ledger, micro
 from tests.support.reports import JsonObject, instant, usage_event
-from tests.support.scenarios import Account, Event, Expected, Stream
+from tests.support.scenarios import Account, Event, Expected, Stream, load_scenario
 
 SHANGHAI: Final = ZoneInfo("Asia/Shanghai")
 STREAM_DAYS_MAX: Final = 4
+USUAL_DAYS_PAST: Final = 6
+SETTLED_SECONDS: Final = 30.0
+SETTLED_AFTER_FAULTS_SECONDS: Final = 120.0
+
+_priced_days = count(USUAL_DAYS_PAST + 2 + STREAM_DAYS_MAX, STREAM_DAYS_MAX + 1)
+"""Runs that change prices get days of their own, so that no other run is rated by their books."""
 
 
 def shanghai_midnight(days_past: int) -> datetime:
@@ -164,6 +173,29 @@ class ScenarioRun:
         )
 
 
+def run_of(stream: Stream, expected: Expected) -> ScenarioRun:
+    days_past = next(_priced_days) if stream.get("price_changes") else USUAL_DAYS_PAST
+    return ScenarioRun(stream, expected, f"{stream['name']}-{unique_suffix()}", shanghai_midnight(days_past))
+
+
+def scenario_run(name: str) -> ScenarioRun:
+    scenario = load_scenario(name)
+    return run_of(scenario, scenario["expected"])
+
+
+async def deliver_mixed(reports: list[JsonObject], operator: GatewayClient, agent: NodeAgent) -> None:
+    """A third each over HTTP, Kafka structured and Kafka binary, all at once."""
+    async with asyncio.TaskGroup() as roads:
+        roads.create_task(operator.post_events(reports[0::3]))
+        roads.create_task(agent.report(reports[1::3], "structured"))
+        roads.create_task(agent.report(reports[2::3], "binary"))
+
+
+async def outcome(run: ScenarioRun, operator: GatewayClient, *, timeout: float = SETTLED_SECONDS) -> Settled:
+    """What came of it once it is as it should be, or when time is up."""
+    return await wait_for(lambda: run.observe(operator), lambda seen: seen == run.answer, timeout=timeout)
+
+
 def _book(usual: JsonObject, effective_from: datetime, prices: dict[str, str]) -> JsonObject:
     document = {name: value for name, value in usual.items() if name in _BOOK_FIELDS}
     skus = [{**sku, "price": prices[sku["sku"]]} if sku["sku"] in prices else sku for sku in usual["skus"]]
@@ -174,7 +206,10 @@ _BOOK_FIELDS: Final = {"time_zone", "currency", "skus", "rules", "trial_credit"}
 
 
 def _disagreements(name: str, settled: int, balance: JsonObject, ledger: Ledger) -> list[str]:
-    in_credits = sum(micro(lot["remaining"]) for lot in balance["credits"])
+    in_time = [
+        lot for lot in balance["credits"] if lot["effective_at"] <= balance["as_of"] and not lot["expired"]
+    ]
+    in_credits = sum(micro(lot["remaining"]) for lot in in_time)
     pairs = {
         "cash": (micro(balance["cash"]), ledger.in_lots("cash")),
         "debt": (micro(balance["debt"]), ledger.debt),

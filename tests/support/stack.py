@@ -15,8 +15,9 @@ from time import monotonic
 from typing import Final
 
 import httpx
+import pytest
 
-from tests.support.databases import REPOSITORY, SERVICES, MakeDatabase
+from tests.support.databases import REPOSITORY, SERVICES, DatabaseUrls, MakeDatabase
 
 READY_SECONDS: Final = 60.0
 STOP_SECONDS: Final = 20.0
@@ -32,6 +33,7 @@ class ServiceProcess:
     port: int
     environment: Mapping[str, str]
     log: Path
+    role: str = "all"
     process: subprocess.Popen[bytes] | None = None
 
     @property
@@ -41,7 +43,7 @@ class ServiceProcess:
     def start(self) -> None:
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", f"services.{self.name}", "all"],
+                [sys.executable, "-m", f"services.{self.name}", self.role],
                 cwd=REPOSITORY,
                 env={**os.environ, **self.environment},
                 stdin=subprocess.DEVNULL,
@@ -96,6 +98,12 @@ class Stack:
     kafka_bootstrap: str
     operator_key: str
     services: Mapping[str, ServiceProcess]
+    databases: Mapping[str, DatabaseUrls]
+
+    def require_own(self) -> None:
+        """For tests that end services or cut databases off."""
+        if not self.services:
+            pytest.fail("needs a stack of its own: unset OPERATOR_KEY", pytrace=False)
 
     async def restart(self, name: str, number: signal.Signals) -> None:
         await self.services[name].restart(number)
@@ -111,7 +119,7 @@ async def running_stack(
     make_database: MakeDatabase, kafka_bootstrap: str, settings: Mapping[str, str]
 ) -> AsyncIterator[Stack]:
     """Four services on free ports; `settings` are further variables for all of them."""
-    ports = dict(zip(SERVICES, _free_ports(len(SERVICES)), strict=True))
+    ports = dict(zip(SERVICES, free_ports(len(SERVICES)), strict=True))
     environment = {
         "KAFKA_BOOTSTRAP": kafka_bootstrap,
         **{f"{name.upper()}_PORT": str(port) for name, port in ports.items()},
@@ -122,8 +130,8 @@ async def running_stack(
         },
         **settings,
     }
-    for name in SERVICES:
-        urls = await make_database(name)
+    databases = {name: await make_database(name) for name in SERVICES}
+    for name, urls in databases.items():
         environment[f"{name.upper()}_DATABASE_URL"] = urls.role_url
         environment[f"{name.upper()}_MIGRATION_URL"] = urls.owner_url
     with tempfile.TemporaryDirectory(prefix="stack-") as directory:
@@ -136,7 +144,7 @@ async def running_stack(
             for service in services.values():
                 service.start()
             await asyncio.gather(*(service.wait_ready() for service in services.values()))
-            yield Stack(services["gateway"].url, kafka_bootstrap, operator_key, services)
+            yield Stack(services["gateway"].url, kafka_bootstrap, operator_key, services, databases)
         finally:
             for service in services.values():
                 if service.process is not None and service.process.poll() is None:
@@ -157,7 +165,7 @@ def create_key(environment: Mapping[str, str], *arguments: str) -> str:
     return done.stdout.strip()
 
 
-def _free_ports(count: int) -> list[int]:
+def free_ports(count: int) -> list[int]:
     sockets = [socket.socket() for _ in range(count)]
     try:
         for each in sockets:

@@ -1,0 +1,100 @@
+"""Every error code is documented, every documented one is in the code and is provoked by a test."""
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+import yaml
+
+from tests.support.databases import REPOSITORY
+
+API: Final = (REPOSITORY / "docs" / "api.md").read_text(encoding="utf-8")
+NEVER_SENT: Final = {"refused", "http_error", "unauthorized"}
+"""Of a base class, and of statuses that nothing here raises: last resorts, not answers."""
+CODE: Final = re.compile(r"[a-z]+(?:_[a-z]+)*")
+
+
+def _documented(heading: str) -> set[str]:
+    section = re.split(r"^## ", API.partition(f"## {heading}\n")[2], flags=re.MULTILINE)[0]
+    return set(re.findall(r"^\|(?: \d{3} \|)? `([a-z_]+)` \|", section, re.MULTILINE))
+
+
+def _trees() -> Iterator[ast.Module]:
+    for directory in ("shared", "services"):
+        for file in (REPOSITORY / directory).rglob("*.py"):
+            yield ast.parse(file.read_text(encoding="utf-8"))
+
+
+def _problem_codes() -> set[str]:
+    found = set()
+    for tree in _trees():
+        for node in ast.walk(tree):
+            if isinstance(node, ast.ClassDef):
+                found |= {code for statement in node.body for code in _assigned_code(statement)}
+            elif isinstance(node, ast.Call) and _name(node.func) == "problem_response" and len(node.args) > 1:
+                found |= _text(node.args[1])
+            elif isinstance(node, ast.AnnAssign) and _name(node.target) == "_HTTP_CODES":
+                assert isinstance(node.value, ast.Dict)
+                found |= {code for value in node.value.values for code in _text(value)}
+    return found
+
+
+def _event_codes() -> set[str]:
+    found = set()
+    for tree in _trees():
+        constants = {
+            _name(node.targets[0]): _text(node.value)
+            for node in ast.walk(tree)
+            if isinstance(node, ast.Assign) and len(node.targets) == 1
+        }
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Call) and _name(node.func) in ("EventRefused", "Rejected") and node.args:
+                code = node.args[0 if _name(node.func) == "EventRefused" else 1]
+                found |= _text(code) | constants.get(_name(code), set())
+    return found
+
+
+def _assigned_code(statement: ast.stmt) -> set[str]:
+    if isinstance(statement, ast.Assign) and _name(statement.targets[0]) == "code":
+        return _text(statement.value)
+    return set()
+
+
+def _text(node: ast.expr) -> set[str]:
+    if isinstance(node, ast.Constant) and isinstance(node.value, str) and CODE.fullmatch(node.value):
+        return {node.value}
+    return set()
+
+
+def _name(node: ast.expr) -> str:
+    if isinstance(node, ast.Name):
+        return node.id
+    return node.attr if isinstance(node, ast.Attribute) else ""
+
+
+def test_problem_codes_are_the_documented_ones() -> None:
+    assert _problem_codes() - NEVER_SENT == _documented("Codes")
+
+
+def test_event_codes_are_the_documented_ones() -> None:
+    assert _event_codes() == _documented("Codes of events")
+
+
+def test_dead_letter_codes_are_in_the_messages_document_too() -> None:
+    document: dict[str, Any] = yaml.safe_load(
+        (REPOSITORY / "docs" / "asyncapi.yaml").read_text(encoding="utf-8")
+    )
+    headers = document["components"]["schemas"]["DeadLetterHeaders"]["properties"]
+    assert set(headers["dead-letter-code"]["enum"]) == _event_codes() - {"source_not_allowed"}
+
+
+def test_every_documented_code_is_provoked_by_a_test() -> None:
+    asserted = {
+        code
+        for file in (REPOSITORY / "tests").rglob("test_*.py")
+        if file != Path(__file__)
+        for code in re.findall(r"[\"'`/]([a-z_]+)[\"'`]", file.read_text(encoding="utf-8"))
+    }
+    assert _documented("Codes") | _documented("Codes of events") <= asserted
