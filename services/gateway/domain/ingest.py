@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from services.gateway.domain.principals import Principal
 from services.gateway.domain.refusals import BatchTooLarge, MalformedJson
-from shared.contracts.usage import ReportLimits, UsageReport, decode_structured
+from shared.contracts.usage import ReportLimits, decode_structured
 from shared.errors import EventRefused
 
 EVENTS_PER_BATCH_MAX: Final = 1000
@@ -61,22 +61,21 @@ def sort_events(events: Sequence[msgspec.Raw], principal: Principal, limits: Rep
     for index, event in enumerate(events):
         try:
             report = decode_structured(event, limits)
-        except EventRefused as refused:
-            rejected.append(Rejection(index, _id_of(event), refused.code, refused.detail))
-            continue
-        if principal.may_report_as(report.source):
-            accepted.append(Accepted(report.resource_id, bytes(event)))
+        except EventRefused as error:
+            refused = error
         else:
-            rejected.append(_wrong_source(index, report, principal))
+            if principal.may_report_as(report.source):
+                accepted.append(Accepted(report.resource_id, bytes(event)))
+                continue
+            refused = _wrong_source(report.source, principal)
+        rejected.append(Rejection(index, _id_of(event), refused.code, refused.detail))
     return Sorted(accepted, rejected)
 
 
-def _wrong_source(index: int, report: UsageReport, principal: Principal) -> Rejection:
-    return Rejection(
-        index,
-        report.event_id,
+def _wrong_source(source: str, principal: Principal) -> EventRefused:
+    return EventRefused(
         "source_not_allowed",
-        f"source {report.source!r} is not under {principal.source_prefix!r}, to which the key is bound",
+        f"source {source!r} is not under {principal.source_prefix!r}, to which the key is bound",
     )
 
 
