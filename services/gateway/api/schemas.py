@@ -263,12 +263,6 @@ class QuoteItem(_In):
     start: Instant
     end: Instant
 
-    @model_validator(mode="after")
-    def _ends_after_it_starts(self) -> "QuoteItem":
-        if self.end <= self.start:
-            raise ValueError("end must be after start")
-        return self
-
 
 class QuoteIn(_In):
     items: list[QuoteItem] = Field(min_length=1, max_length=QUOTE_ITEMS_MAX)
