@@ -19,6 +19,8 @@ _KAFKA_FOLDER = ROOT / "deploy" / "kafka"
 _JARS = _KAFKA_FOLDER / "target" / "jars"
 # A name for Kafka's storage; nothing else ever joins this cluster.
 _CLUSTER_ID = "Z3B1LWJpbGxpbmctc3RhY2"
+# In full, of the pom's version: by its short name, an off-line Maven says that there is no such thing.
+_COPY_JARS = "org.apache.maven.plugins:maven-dependency-plugin:copy-dependencies"
 _JAVA_VERSION_MIN = 17
 _FETCH_SECONDS = 600
 _FORMAT_SECONDS = 60
@@ -32,7 +34,8 @@ _UNREACHABLE = (
     "Network is unreachable",
     "No route to host",
     "Temporary failure in name resolution",
-    "transfer failed for",
+    "Connection reset",
+    "Read timed out",
 )
 
 _SERVER_PROPERTIES = """\
@@ -80,13 +83,13 @@ def tansu_part(plan: Plan) -> Part:
         log=plan.log_of("kafka"),
         port=plan.ports.kafka,
         ready=lambda: has_a_broker(plan.ports.kafka),
-        ready_seconds=20,
+        ready_seconds=60,
         farewell=[(signal.SIGTERM, 3), (signal.SIGKILL, 3)],
     )
 
 
 def apache_part(plan: Plan) -> Part:
-    fetch_apache_kafka(plan.log_of("maven"))
+    fetch_apache_kafka()
     home = plan.run_dir / "kafka"
     home.mkdir(exist_ok=True)
     properties = home / "server.properties"
@@ -117,16 +120,19 @@ def apache_part(plan: Plan) -> Part:
     )
 
 
-def fetch_apache_kafka(log: Path) -> None:
+def fetch_apache_kafka() -> None:
     """Brings Kafka's jars with Maven, once per version of the pom."""
     pom = _KAFKA_FOLDER / "pom.xml"
-    stamp = _KAFKA_FOLDER / "target" / "fetched-pom.xml"
+    target = _JARS.parent
+    stamp = target / "fetched-pom.xml"
     if stamp.exists() and stamp.read_bytes() == pom.read_bytes():
         return
     maven = shutil.which("mvn")
     if maven is None:
         raise StackError("Apache Kafka needs Maven (mvn) to fetch it, and there is none")
     shutil.rmtree(_JARS, ignore_errors=True)
+    target.mkdir(exist_ok=True)
+    log = target / "maven.log"
     command = [
         maven,
         "-q",
@@ -134,7 +140,7 @@ def fetch_apache_kafka(log: Path) -> None:
         "-U",
         "-f",
         str(pom),
-        "dependency:copy-dependencies",
+        _COPY_JARS,
         f"-DoutputDirectory={_JARS}",
     ]
     with log.open("wb") as output:
@@ -151,7 +157,8 @@ def fetch_apache_kafka(log: Path) -> None:
             raise MavenUnreachableError(f"Maven took more than {_FETCH_SECONDS} s (log: {log})") from None
     if done.returncode:
         said = log.read_text(errors="replace")
-        first = next((line for line in said.splitlines() if "[ERROR]" in line), "no reason given").strip()
+        first = next((line for line in said.splitlines() if "[ERROR]" in line), "no reason given")
+        first = first[first.find("[ERROR]") + len("[ERROR]") :].strip()  # before it are colours
         kind = MavenUnreachableError if any(sign in said for sign in _UNREACHABLE) else StackError
         raise kind(f"Maven could not fetch Apache Kafka: {first[:300]} (log: {log})")
     stamp.write_bytes(pom.read_bytes())

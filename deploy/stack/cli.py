@@ -3,7 +3,6 @@
 import argparse
 import os
 import sys
-import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -71,8 +70,7 @@ def _parser() -> argparse.ArgumentParser:
 def _dispatch(options: argparse.Namespace) -> int:
     match options.command:
         case "fetch-kafka":
-            with tempfile.TemporaryDirectory() as folder:
-                fetch_apache_kafka(Path(folder, "maven.log"))
+            fetch_apache_kafka()
             return 0
         case "run":
             return _run(options)

@@ -42,12 +42,15 @@ def run_ephemeral(command: list[str], *, broker: Broker, services: bool, keep: b
     )
     plan = Plan(run_dir=run_dir, ports=ports, broker=broker, services=services)
     try:
-        return _run_on_own_stack(plan, command)
-    finally:
-        if keep:
-            print(f"Data and logs are left in {run_dir}", file=sys.stderr)
-        else:
-            _delete_run(run_dir)
+        exit_code = _run_on_own_stack(plan, command)
+    except StackError:
+        _delete_run(run_dir, but_not="log")  # the error names a log
+        raise
+    if keep:
+        print(f"Data and logs are left in {run_dir}", file=sys.stderr)
+    else:
+        _delete_run(run_dir)
+    return exit_code
 
 
 def _run_on_own_stack(plan: Plan, command: list[str]) -> int:
@@ -102,6 +105,12 @@ def _sweep_ephemeral() -> None:
             _delete_run(run_dir)
 
 
-def _delete_run(run_dir: Path) -> None:
+def _delete_run(run_dir: Path, *, but_not: str = "") -> None:
     delete_data(run_dir)
-    shutil.rmtree(run_dir, ignore_errors=True)
+    for path in run_dir.iterdir():
+        if path.is_dir() and path.name != but_not:
+            shutil.rmtree(path, ignore_errors=True)
+        elif not path.is_dir():
+            path.unlink(missing_ok=True)
+    if not but_not:
+        run_dir.rmdir()

@@ -18,7 +18,17 @@ from deploy.stack.errors import StackError, StopAskedError
 from deploy.stack.ports import require_free
 from deploy.stack.postgres import FAREWELL as POSTGRES_FAREWELL
 from deploy.stack.postgres import Postgres
-from deploy.stack.processes import Farewell, Identity, Part, died, end, run_to_end, start, sweep_group
+from deploy.stack.processes import (
+    Farewell,
+    Identity,
+    Part,
+    died,
+    end,
+    last_line,
+    run_to_end,
+    start,
+    sweep_group,
+)
 from deploy.stack.record import Record
 from deploy.stack.settings import (
     HOST,
@@ -35,7 +45,7 @@ from deploy.stack.settings import (
 # A service takes up to 10 s to finish what it has in hand.
 _SERVICE_FAREWELL: Farewell = [(signal.SIGTERM, 12), (signal.SIGKILL, 5)]
 _BROKER_FAREWELL: Farewell = [(signal.SIGTERM, 20), (signal.SIGKILL, 5)]
-_SERVICE_READY_SECONDS = 60
+_SERVICE_READY_SECONDS = 120
 _ONE_SHOT_SECONDS = 120
 _POLL_SECONDS = 0.1
 _PAUSE_FIRST_SECONDS = 0.5
@@ -118,9 +128,9 @@ class Supervisor:
         ):
             for service in SERVICES:
                 self._launch(self._service_part(service))
+            self._make_first_key()  # while they start
             for service in SERVICES:
                 self._await_ready(service)
-        self._make_first_key()
 
     def _migrate_and_make_topics(self) -> None:
         steps: list[tuple[str, list[str]]] = [
@@ -214,7 +224,10 @@ class Supervisor:
             if self._stop_asked:
                 raise StopAskedError
             if time.monotonic() > deadline:
-                raise StackError(f"{name} was not ready after {part.ready_seconds:.0f} s (log: {part.log})")
+                said = f": {line}" if (line := last_line(part.log)) else ""
+                raise StackError(
+                    f"{name} was not ready after {part.ready_seconds:.0f} s{said} (log: {part.log})"
+                )
             time.sleep(_POLL_SECONDS)
 
     @contextmanager

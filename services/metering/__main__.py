@@ -1,8 +1,11 @@
 """python -m services.metering [api|worker|all|migrate]"""
 
 import argparse
+import sys
 from functools import partial
 from pathlib import Path
+
+from pydantic import ValidationError
 
 from services.metering.app import compose
 from services.metering.settings import MeteringSettings
@@ -12,14 +15,20 @@ from shared.settings import KafkaSettings
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(prog="python -m services.metering")
+    parser = argparse.ArgumentParser(prog="python -m services.metering", description=__doc__)
     parser.add_argument("role", nargs="?", choices=[*ROLES, "migrate"], default="all")
     role = parser.parse_args().role
-    settings = MeteringSettings()
+    try:
+        settings, kafka = MeteringSettings(), KafkaSettings()
+    except ValidationError as error:
+        first = error.errors()[0]
+        sys.exit(f"metering: setting {'.'.join(map(str, first['loc']))}: {first['msg']}")
     if role == "migrate":
-        migrate(Path(__file__).parent, settings.migration_url or settings.database_url)
+        if settings.migration_url is None:
+            sys.exit("metering: migrate needs METERING_MIGRATION_URL, the database's owner")
+        migrate(Path(__file__).parent, settings.migration_url)
     else:
-        run_service("metering", settings, partial(compose, settings, KafkaSettings()), role)
+        run_service("metering", settings, partial(compose, settings, kafka), role)
 
 
 if __name__ == "__main__":

@@ -15,11 +15,11 @@ from services.wallet.usecases.context import Context
 from services.wallet.usecases.expire_holds import expire_holds
 from services.wallet.usecases.expire_lots import expire_lots
 from services.wallet.usecases.review_standings import review_standings
-from services.wallet.usecases.settle_hours import measure_unsettled, settle_hours
-from shared.contracts.topics import ACCOUNT_OPENED, CHARGE_RATED
+from services.wallet.usecases.settle_hours import Settler, measure_unsettled
+from shared.contracts.topics import ACCOUNT_OPENED, CHARGE_RATED, Topic
 from shared.database import Database, is_transient
 from shared.ids import uuid7_source
-from shared.kafka import BatchConsumer, Publisher
+from shared.kafka import BatchConsumer, BatchHandler, Publisher
 from shared.outbox import OutboxRelay
 from shared.serving import Service, Worker
 from shared.settings import KafkaSettings
@@ -36,26 +36,18 @@ async def compose(settings: WalletSettings, kafka: KafkaSettings, clock: Clock =
     database = Database(settings.database_url, settings.database_pool_size)
     publisher = Publisher(kafka)
     context = Context(database, clock, uuid7_source(clock), settings)
-    charges = BatchConsumer(
-        kafka,
-        publisher,
-        CHARGE_RATED,
-        NAME,
-        charges_handler(context),
-        clock=clock,
-        linger_seconds=settings.linger_seconds,
-        batch_records_max=settings.batch_records_max,
-    )
-    openings = BatchConsumer(
-        kafka,
-        publisher,
-        ACCOUNT_OPENED,
-        NAME,
-        openings_handler(context),
-        clock=clock,
-        linger_seconds=settings.linger_seconds,
-        batch_records_max=settings.batch_records_max,
-    )
+
+    def consumer(topic: Topic, handle: BatchHandler) -> BatchConsumer:
+        return BatchConsumer(
+            kafka,
+            publisher,
+            topic,
+            NAME,
+            handle,
+            clock=clock,
+            linger_seconds=settings.linger_seconds,
+            batch_records_max=settings.batch_records_max,
+        )
 
     async def close() -> None:
         await publisher.stop()
@@ -66,9 +58,12 @@ async def compose(settings: WalletSettings, kafka: KafkaSettings, clock: Clock =
         name=NAME,
         api=build_api(context),
         workers=[
-            Worker("charges", charges.run),
-            Worker("openings", openings.run),
-            Worker("settlement", _repeating(lambda: settle_hours(context), every_seconds)),
+            *(
+                Worker(f"charges-{number}", consumer(CHARGE_RATED, charges_handler(context)).run)
+                for number in range(settings.consumers)
+            ),
+            Worker("openings", consumer(ACCOUNT_OPENED, openings_handler(context)).run),
+            Worker("settlement", _repeating(Settler(context).settle, every_seconds)),
             Worker("standings", _repeating(lambda: review_standings(context), every_seconds)),
             Worker("holds", _repeating(lambda: expire_holds(context), every_seconds)),
             Worker("expiry", _repeating(lambda: expire_lots(context), every_seconds)),

@@ -10,6 +10,8 @@ class WalletSettings(ServiceSettings):
     model_config = service_config("WALLET_")
 
     port: int = Field(default=8083, ge=0, le=65535)
+    consumers: int = Field(default=2, ge=1, le=64)
+    """Batches of charges in hand at once: PostgreSQL works on one while another is decoded."""
     running_seconds: int = Field(default=120, ge=1, le=3600)
     """A resource runs while its last covered second is younger than this."""
     runway_seconds_low: int = Field(default=RUNWAY_SECONDS_LOW, ge=0)

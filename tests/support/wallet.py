@@ -2,16 +2,27 @@
 
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
+from fractions import Fraction
+from itertools import count
 from typing import Final
+from uuid import UUID
 
-from services.wallet.domain.charges import Charge, decode_charge
+import msgspec
+from sqlalchemy import text
+
+from services.wallet.domain.charges import Charge, decode_charge, fold
+from services.wallet.domain.chart import Transfer
+from services.wallet.domain.lots import PRIORITY_OF_KIND, Lot, LotKind
 from services.wallet.settings import WalletSettings
+from services.wallet.usecases.apply_charges import apply_charges
 from services.wallet.usecases.context import Context
-from shared.contracts.facts import ChargeLine, ChargeRated, Factor, encode_fact
+from services.wallet.usecases.list_journal import list_journal
+from services.wallet.usecases.settle_hours import settle_hours
+from shared.contracts.facts import AccountStanding, ChargeLine, ChargeRated, Factor, encode_fact
 from shared.database import Database
 from shared.ids import uuid7_source
 from shared.money import PERIOD_SECONDS, amount_micro
-from shared.time import format_epoch, from_epoch
+from shared.time import format_epoch
 
 NOON: Final = datetime(2026, 3, 10, 12, tzinfo=UTC)
 NOON_EPOCH: Final = int(NOON.timestamp())
@@ -34,8 +45,11 @@ class MovingClock:
 
 
 def make_context(url: str, clock: MovingClock, **settings: float) -> Context:
+    """Ids grow by a millisecond each, so that a clock that stands still does not shuffle the journal."""
     wallet_settings = WalletSettings.model_validate({"database_url": url, **settings})
-    return Context(Database(url, pool_size=10), clock, uuid7_source(clock), wallet_settings)
+    ticks = count()
+    new_id = uuid7_source(lambda: NOON + timedelta(milliseconds=next(ticks)))
+    return Context(Database(url, pool_size=10), clock, new_id, wallet_settings)
 
 
 def line(
@@ -62,8 +76,6 @@ def line(
 
 
 def with_factor(base: ChargeLine, rule: str, factor: str) -> ChargeLine:
-    from fractions import Fraction  # noqa: PLC0415 - only here
-
     amount = amount_micro(
         base.unit_price, base.quantity, base.seconds, [Fraction(factor)], PERIOD_SECONDS[base.per]
     )
@@ -135,5 +147,51 @@ def charge(
     )
 
 
-def at(hour: int) -> datetime:
-    return from_epoch(hour)
+def make_lot(
+    number: int,
+    kind: LotKind,
+    *,
+    granted: int = 10_000_000,
+    remaining: int | None = None,
+    effective_at: datetime = NOON,
+    expires_at: datetime | None = None,
+    swept: bool = False,
+) -> Lot:
+    """A lot whose id is its number."""
+    return Lot(
+        UUID(int=number),
+        kind,
+        PRIORITY_OF_KIND[kind],
+        granted,
+        granted if remaining is None else remaining,
+        effective_at,
+        expires_at,
+        swept,
+    )
+
+
+async def charge_account(context: Context, *charges: Charge) -> int:
+    return await apply_charges(context, fold(charges))
+
+
+async def settle_all(context: Context) -> int:
+    """Until nothing is due."""
+    hours = 0
+    while settled := await settle_hours(context):
+        hours += settled
+    return hours
+
+
+async def standings_told(context: Context, account_id: str) -> list[AccountStanding]:
+    """What the outbox holds for this account, oldest first."""
+    async with context.database.reading() as connection:
+        rows = await connection.execute(
+            text("SELECT value FROM outbox WHERE key = :key ORDER BY outbox_id"), {"key": account_id.encode()}
+        )
+        return [msgspec.json.decode(value, type=AccountStanding) for value in rows.scalars()]
+
+
+async def journal_of(context: Context, account_id: str) -> list[tuple[str, list[Transfer]]]:
+    """Kind and transfers of each entry, oldest first."""
+    booked = await list_journal(context, account_id, None, 500)
+    return [(found.entry.kind, list(found.transfers)) for found in reversed(booked)]

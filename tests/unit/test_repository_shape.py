@@ -7,6 +7,7 @@ import subprocess
 import tomllib
 from collections import defaultdict
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
@@ -31,7 +32,6 @@ ROOMS: Final = {
 FURTHER_ROOMS: Final = {"pricing": {"price_books"}}
 """DESIGN 4 keeps the default book beside the code."""
 HEADINGS: Final = ["Owns", "Does not own", "Hears", "Tells", "Invariants"]
-TEST_NAME: Final = re.compile(r"`(tests/[\w/]+\.py)::(\w+)`")
 MACHINE_TRACES: Final = re.compile(
     r"(?<![\w.])/(?:work|root|Users)/\w|/home/(?!app\b)\w|(?<!emit-)index-url|pythonhosted\.org|pypi\.org/simple|"
     r"repo1?\.maven\.|registry\.npmjs|\bmirrors?\.\w+\.\w"
@@ -63,13 +63,22 @@ def test_a_readme_says_what_is_owned_heard_told_and_held(service: str) -> None:
 def test_each_invariant_names_a_test_that_exists(service: str) -> None:
     text = (REPOSITORY / "services" / service / "README.md").read_text(encoding="utf-8")
     section = re.split(r"^## ", text.partition("## Invariants\n")[2], flags=re.MULTILINE)[0]
-    invariants = re.split(r"^(?:[-*]|\d+\.) ", section, flags=re.MULTILINE)[1:]
+    invariants = re.findall(
+        r"^(?:- (?:.|\n  )+|\|(?! ?-)(?!.*test that holds|.*held by).+)", section, flags=re.MULTILINE
+    )
     assert invariants
+    known = _test_names()
     for invariant in invariants:
-        names = TEST_NAME.findall(invariant)
-        assert names, f"no test is named: {invariant}"
-        for file, name in names:
-            assert name in _functions(REPOSITORY / file), f"{file}::{name}"
+        named = set(re.findall(r"test_\w+|conftest", invariant))
+        assert named, f"no test is named: {invariant}"
+        assert named <= known, f"no such test: {sorted(named - known)}"
+
+
+@cache
+def _test_names() -> frozenset[str]:
+    """Every test's and every test file's name; `conftest` stands for checks made after every test."""
+    files = [*(REPOSITORY / "tests").rglob("*test*.py")]
+    return frozenset().union({file.stem for file in files}, *map(_functions, files))
 
 
 def _functions(file: Path) -> set[str]:

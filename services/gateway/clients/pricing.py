@@ -6,8 +6,9 @@ import msgspec
 
 from services.gateway.clients.sibling import Query, Sibling
 from services.gateway.domain.answers import Answer
+from services.gateway.domain.holds import QuotedLine
 from shared.errors import Unavailable
-from shared.money import Micro, parse_cny
+from shared.money import parse_cny
 from shared.time import format_instant
 
 
@@ -47,9 +48,10 @@ class PricingClient(Sibling):
         return TrialCredit(0, 0) if trial is None else TrialCredit(parse_cny(trial.amount), trial.days)
 
 
-def quoted_total(answer: Answer) -> Micro:
-    """The total of a quote."""
-    return parse_cny(msgspec.json.decode(answer.body, type=_Quote).total)
+def quoted_lines(answer: Answer) -> list[QuotedLine]:
+    """The lines of a quote's items."""
+    quote = msgspec.json.decode(answer.body, type=_Quote)
+    return [line for item in quote.items for line in item.lines]
 
 
 class _Trial(msgspec.Struct):
@@ -61,5 +63,9 @@ class _Book(msgspec.Struct):
     trial_credit: _Trial | None = None
 
 
+class _QuotedItem(msgspec.Struct):
+    lines: list[QuotedLine]
+
+
 class _Quote(msgspec.Struct):
-    total: str
+    items: list[_QuotedItem]

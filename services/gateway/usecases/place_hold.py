@@ -4,9 +4,10 @@ from dataclasses import dataclass
 from datetime import timedelta
 from http import HTTPStatus
 
-from services.gateway.clients.pricing import PricingClient, quoted_total
+from services.gateway.clients.pricing import PricingClient, quoted_lines
 from services.gateway.clients.wallet import WalletClient
 from services.gateway.domain.answers import Answer
+from services.gateway.domain.holds import price_of_stretch
 from shared.money import format_cny
 from shared.time import Clock, format_instant
 
@@ -46,6 +47,6 @@ async def place_hold(
         "purchase": wanted.purchase,
         "seconds": wanted.seconds,
         "reference": wanted.reference,
-        "amount": format_cny(quoted_total(quote)),
+        "amount": format_cny(price_of_stretch(wanted.quantity, quoted_lines(quote))),
     }
     return await wallet.place_hold(wanted.account_id, hold)

@@ -260,6 +260,8 @@ def _settle_hour(
 def _changes(charge: ChargeToSettle, cuts: Sequence[int]) -> list[int]:
     """What each piece owes more (or less) than was settled. The last piece takes what the amount says."""
     inner = cuts[1:-1]
+    if not inner:
+        return [charge.amount - charge.settled]
     now = [0, *(due_before(charge.lines, cut) for cut in inner), charge.amount]
     before = [0, *(due_before(charge.settled_lines, cut) for cut in inner), charge.settled]
     return [

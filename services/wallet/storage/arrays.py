@@ -23,7 +23,7 @@ def integers(values: Iterable[int]) -> str:
 
 
 def ids(values: Iterable[str]) -> str:
-    """{"a","b"}; ids match shared.ids.ID_PATTERN, so there is nothing to escape."""
+    """{"a","b"}; ids and ledger accounts have only characters of shared.ids.ID_PATTERN: nothing to escape."""
     inner = '","'.join(values)
     return f'{{"{inner}"}}' if inner else "{}"
 

@@ -64,6 +64,7 @@ _ACCOUNTS_DUE = text(
         WHERE waiting.hour <= :due_until
           AND (account.charged_at <= :quiet_since OR waiting.marked_at <= :marked_until)
           AND waiting.account_id <> ALL(CAST(:set_aside AS text[]))
+          AND (CAST(:only AS text) IS NULL OR waiting.account_id = :only)
         ORDER BY waiting.hour, waiting.account_id LIMIT :limit
     ) due ORDER BY due.account_id
     """
@@ -241,6 +242,7 @@ async def accounts_due(
     quiet_since: datetime,
     marked_until: datetime,
     set_aside: Collection[str],
+    only: str | None,
     limit: int,
 ) -> list[str]:
     """Accounts with an hour to settle that began at or before `due_until`, the oldest hours first.
@@ -254,6 +256,7 @@ async def accounts_due(
             "quiet_since": quiet_since,
             "marked_until": marked_until,
             "set_aside": list(set_aside),
+            "only": only,
             "limit": limit,
         },
     )

@@ -10,22 +10,25 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from services.wallet.domain.account import EntryKind
 from services.wallet.domain.chart import Transfer
+from services.wallet.storage import arrays
+from services.wallet.storage.arrays import ACCOUNT_IDS, integer_column
 
 _INSERT_ENTRIES = text(
-    """
+    f"""
     INSERT INTO entry (account_id, entry_id, kind, reference, hour, occurred_at, memo, command)
     SELECT * FROM unnest(
-        CAST(:account_ids AS text[]), CAST(:entry_ids AS uuid[]), CAST(:kinds AS text[]),
+        {ACCOUNT_IDS}, CAST(CAST(:entry_ids AS text) AS uuid[]), CAST(CAST(:kinds AS text) AS text[]),
         CAST(:references AS text[]), CAST(:hours AS timestamptz[]), CAST(:occurred_at AS timestamptz[]),
         CAST(:memos AS text[]), CAST(:commands AS text[]))
     """
 )
 _INSERT_TRANSFERS = text(
-    """
+    f"""
     INSERT INTO transfer (account_id, entry_id, seq, debit_account, credit_account, amount)
     SELECT * FROM unnest(
-        CAST(:account_ids AS text[]), CAST(:entry_ids AS uuid[]), CAST(:seqs AS smallint[]),
-        CAST(:debits AS text[]), CAST(:credits AS text[]), CAST(:amounts AS bigint[]))
+        {ACCOUNT_IDS}, CAST(CAST(:entry_ids AS text) AS uuid[]), {integer_column("seqs")},
+        CAST(CAST(:debits AS text) AS text[]), CAST(CAST(:credits AS text) AS text[]),
+        {integer_column("amounts")})
     """
 )
 _FIND = text(
@@ -87,9 +90,9 @@ async def book(connection: AsyncConnection, entries: Sequence[Entry]) -> None:
     await connection.execute(
         _INSERT_ENTRIES,
         {
-            "account_ids": [entry.account_id for entry in entries],
-            "entry_ids": [entry.entry_id for entry in entries],
-            "kinds": [entry.kind for entry in entries],
+            "account_ids": arrays.ids(entry.account_id for entry in entries),
+            "entry_ids": arrays.uuids(entry.entry_id for entry in entries),
+            "kinds": arrays.ids(entry.kind for entry in entries),
             "references": [entry.reference for entry in entries],
             "hours": [entry.hour for entry in entries],
             "occurred_at": [entry.occurred_at for entry in entries],
@@ -97,28 +100,20 @@ async def book(connection: AsyncConnection, entries: Sequence[Entry]) -> None:
             "commands": [entry.command for entry in entries],
         },
     )
-    rows = [
-        (entry.account_id, entry.entry_id, seq, *transfer_parts(transfer))
-        for entry in entries
-        for seq, transfer in enumerate(entry.transfers)
-    ]
+    rows = [(entry, seq, transfer) for entry in entries for seq, transfer in enumerate(entry.transfers)]
     if not rows:
         return
-    columns = list(zip(*rows, strict=True))
     await connection.execute(
         _INSERT_TRANSFERS,
-        dict(
-            zip(
-                ("account_ids", "entry_ids", "seqs", "debits", "credits", "amounts"),
-                columns,
-                strict=True,
-            )
-        ),
+        {
+            "account_ids": arrays.ids(entry.account_id for entry, _, _ in rows),
+            "entry_ids": arrays.uuids(entry.entry_id for entry, _, _ in rows),
+            "seqs": arrays.integers(seq for _, seq, _ in rows),
+            "debits": arrays.ids(transfer.debit for _, _, transfer in rows),
+            "credits": arrays.ids(transfer.credit for _, _, transfer in rows),
+            "amounts": arrays.integers(transfer.amount_micro for _, _, transfer in rows),
+        },
     )
-
-
-def transfer_parts(transfer: Transfer) -> tuple[str, str, int]:
-    return transfer.debit, transfer.credit, transfer.amount_micro
 
 
 async def find(

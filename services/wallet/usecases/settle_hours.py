@@ -1,5 +1,6 @@
 """Closed hours settle: the journal is made to agree with the charges, lots burn in order (R11-R14)."""
 
+import logging
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
@@ -26,6 +27,7 @@ from services.wallet.storage.lots import NewLot, RemainingChange
 from services.wallet.usecases.context import Context
 from services.wallet.usecases.telling import count_crossings
 from shared.contracts.facts import ChargeLine
+from shared.database import is_transient
 from shared.time import SECONDS_PER_HOUR, epoch_second, format_instant, from_epoch
 
 _meter = get_meter(__name__)
@@ -36,6 +38,11 @@ _age = _meter.create_gauge(
     "wallet.unsettled.age", unit="s", description="how long ago the oldest unsettled hour ended"
 )
 
+_aside = _meter.create_gauge(
+    "wallet.settlement.set_aside", description="accounts that cannot be settled and are left out"
+)
+
+log = logging.getLogger(__name__)
 _decode_lines = msgspec.json.Decoder(list[ChargeLine]).decode
 
 
@@ -48,19 +55,49 @@ class _Batch(NamedTuple):
     lots: Mapping[str, Sequence[Lot]]
 
 
-async def settle_hours(context: Context, set_aside: Collection[str] = ()) -> int:
+class Settler:
+    """Settles around accounts that cannot be settled: one fault must not stop everybody's bills.
+
+    Such an account is logged, counted, and set aside until the process starts again.
+    """
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._set_aside: set[str] = set()
+
+    async def settle(self) -> int:
+        try:
+            return await settle_hours(self._context, self._set_aside)
+        except Exception as error:
+            if is_transient(error):
+                raise
+            log.warning("a batch could not be settled, trying its accounts one by one: %s", error)
+            return await self._settle_one_by_one()
+
+    async def _settle_one_by_one(self) -> int:
+        settled = 0
+        for account_id in await _accounts_due(self._context, self._set_aside):
+            try:
+                settled += await settle_hours(self._context, self._set_aside, account_id)
+            except Exception as error:
+                if is_transient(error):
+                    raise
+                log.exception("account %s cannot be settled and is set aside", account_id)
+                self._set_aside.add(account_id)
+        _aside.set(len(self._set_aside))
+        return settled
+
+
+async def settle_hours(context: Context, set_aside: Collection[str] = (), only: str | None = None) -> int:
     """Settle account-hours that are due, each account's in order of time; how many. 0: nothing is due.
 
-    One transaction under the locks of the accounts: a second worker waits, looks again and finds nothing.
+    Without the accounts in `set_aside`; of one account `only`, if given. One transaction under the locks of the accounts: a second worker waits, looks again and finds nothing.
     """
     settings = context.settings
-    now = context.clock()
-    due_until = now - timedelta(seconds=settings.settle_grace_seconds + SECONDS_PER_HOUR)
-    quiet_since = now - timedelta(seconds=settings.settle_quiet_seconds)
-    marked_until = now - timedelta(seconds=settings.settle_wait_seconds)
+    due_until, quiet_since, marked_until = _limits(context)
     async with context.database.transaction() as connection:
         account_ids = await charges.accounts_due(
-            connection, due_until, quiet_since, marked_until, set_aside, settings.settle_hours_max
+            connection, due_until, quiet_since, marked_until, set_aside, only, settings.settle_hours_max
         )
         if not account_ids:
             return 0
@@ -73,7 +110,7 @@ async def settle_hours(context: Context, set_aside: Collection[str] = ()) -> int
             return 0
         account_ids = sorted({due.account_id for due in hours})
         paying = await lots.paying(connection, account_ids, min(due.hour for due in hours))
-        cuts = [len(cuts_of(epoch_second(due.hour), paying.get(due.account_id, ()))) > 2 for due in hours]  # noqa: PLR2004 - its two ends are no cut
+        cuts = [bool(cuts_of(epoch_second(due.hour), paying.get(due.account_id, ()))[1:-1]) for due in hours]
         rows = await charges.to_settle(connection, hours, cuts)
         again = [row for row in rows if row.settled_before]
         paid: Mapping[tuple[str, datetime, str], Sequence[Allocation]] = {}
@@ -109,6 +146,24 @@ async def settle_hours(context: Context, set_aside: Collection[str] = ()) -> int
     _returned.add(-sum(change for change in changes if change < 0))
     count_crossings(crossed)
     return len(hours)
+
+
+async def _accounts_due(context: Context, set_aside: Collection[str]) -> list[str]:
+    async with context.database.reading() as connection:
+        return await charges.accounts_due(
+            connection, *_limits(context), set_aside, None, context.settings.settle_hours_max
+        )
+
+
+def _limits(context: Context) -> tuple[datetime, datetime, datetime]:
+    """Due: hours that began until the first; accounts quiet since the second, or marked until the third."""
+    settings = context.settings
+    now = context.clock()
+    return (
+        now - timedelta(seconds=settings.settle_grace_seconds + SECONDS_PER_HOUR),
+        now - timedelta(seconds=settings.settle_quiet_seconds),
+        now - timedelta(seconds=settings.settle_wait_seconds),
+    )
 
 
 async def measure_unsettled(context: Context) -> None:
