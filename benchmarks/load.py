@@ -7,14 +7,23 @@ from fractions import Fraction
 from math import floor
 from typing import Final
 
-from shared.contracts.facts import ChargeLine, ChargeRated, Segment, UsageMetered, encode_fact, fact_key
-from shared.contracts.topics import CHARGE_RATED, USAGE_METERED, USAGE_REPORTED
+from shared.contracts.facts import (
+    AccountOpened,
+    ChargeLine,
+    ChargeRated,
+    Segment,
+    UsageMetered,
+    encode_fact,
+    fact_key,
+)
+from shared.contracts.topics import ACCOUNT_OPENED, CHARGE_RATED, USAGE_METERED, USAGE_REPORTED
 from shared.kafka import Message, Publisher
 from shared.time import SECONDS_PER_HOUR, epoch_second, format_epoch, hour_of
 
 REPORT_SECONDS: Final = 10
 ACCOUNTS: Final = 2_000
 MICRO_PER_CARD_HOUR: Final = 1_660_000
+TRIAL_MICRO: Final = 10**10
 _PUBLISH_MESSAGES: Final = 20_000
 
 
@@ -49,11 +58,11 @@ def reports(prefix: str, hour: int, *, resources: int, rounds: int, adjoining: i
 
 
 def _report_head(prefix: str, number: int, hour: int) -> bytes:
+    account_id = f"{prefix}-{number % ACCOUNTS}"
     return (
-        '{"specversion":"1.0","type":"gpu.usage.reported.v1","source":"/nodes/bj-yz-%03d","subject":"inst-%d",'
-        '"data":{"account_id":"%s-%d","sku":"rtx-4090","quantity":1,"mode":"gpu","purchase":"on_demand",'
-        '"labels":{"project":"clip"},"since":"%s",'
-        % (number % 1_000, number, prefix, number % ACCOUNTS, format_epoch(hour))
+        f'{{"specversion":"1.0","type":"gpu.usage.reported.v1","source":"/nodes/bj-yz-{number % 1_000:03d}",'
+        f'"subject":"inst-{number}","data":{{"account_id":"{account_id}","sku":"rtx-4090","quantity":1,'
+        f'"mode":"gpu","purchase":"on_demand","labels":{{"project":"clip"}},"since":"{format_epoch(hour)}",'
     ).encode()
 
 
@@ -62,11 +71,11 @@ def _report_tail(start: int) -> bytes:
     return f'"start":"{format_epoch(start)}","end":"{end}"}},"id":"boot-1/{start}","time":"{end}"}}'.encode()
 
 
-def metered_facts(prefix: str, hour: int, *, resources: int) -> Load:
-    """One fact per resource; every third bought at night auction, every fourth without GPU."""
+def metered_facts(prefix: str, resources: int) -> Load:
+    """One fact per resource in an hour by day; some bought at night auction, some without GPU."""
     messages = []
     truth = 0
-    text = format_epoch(hour)
+    text = "2026-03-10T04:00:00Z"
     for number in range(resources):
         account_id, resource_id = f"{prefix}-{number % ACCOUNTS}", f"inst-{number}"
         seconds = 600 + number % 3_000
@@ -94,7 +103,7 @@ def metered_facts(prefix: str, hour: int, *, resources: int) -> Load:
 
 
 def rated_facts(prefix: str, hours: Sequence[int], *, resources: int, revisions: int) -> Load:
-    """`revisions` facts for each resource-hour, each a little dearer than the one before; the last one counts."""
+    """`revisions` facts for each resource-hour, each dearer than the one before; the last one counts."""
     messages = []
     truth = 0
     for hour in hours:
@@ -139,6 +148,17 @@ def rated_facts(prefix: str, hours: Sequence[int], *, resources: int, revisions:
                 )
         truth += resources * MICRO_PER_CARD_HOUR
     return Load(messages, truth)
+
+
+def openings(prefix: str, hour: int) -> Load:
+    """Accounts with one lot each that pays for all that rated_facts charges."""
+    messages = []
+    for number in range(ACCOUNTS):
+        account_id = f"{prefix}-{number}"
+        fact = AccountOpened(account_id, "bench", "personal", format_epoch(hour), TRIAL_MICRO, 30)
+        key = account_id.encode()
+        messages.append(Message(ACCOUNT_OPENED.name, key, encode_fact(fact), key))
+    return Load(messages, truth=ACCOUNTS * TRIAL_MICRO)
 
 
 async def publish(publisher: Publisher, load: Load) -> None:

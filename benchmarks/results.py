@@ -43,9 +43,8 @@ def print_table(results: Sequence[Result]) -> None:
     ]
     widths = [max(len(row[column]) for row in rows) for column in range(5)]
     for number, (name, value, unit, wanted, verdict) in enumerate(rows):
-        print(
-            f"{name:<{widths[0]}}  {value:>{widths[1]}}  {unit:<{widths[2]}}  {wanted:>{widths[3]}}  {verdict}"
-        )
+        cells = [f"{name:<{widths[0]}}", f"{value:>{widths[1]}}", f"{unit:<{widths[2]}}"]
+        print("  ".join([*cells, f"{wanted:>{widths[3]}}", verdict]))
         if number and results[number - 1].details:
             told = ", ".join(f"{key} {_told(of)}" for key, of in results[number - 1].details.items())
             print(f"{'':<{widths[0]}}    {told}")

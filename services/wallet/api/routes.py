@@ -184,7 +184,10 @@ def _hold_routes(context: Context) -> APIRouter:
         summary="May this start? Takes its price from available",
         responses={
             200: {"description": "Placed before under this reference: the first answer"},
-            402: {"description": "Available does not cover it; `shortfall` says by how much"},
+            402: {
+                **PROBLEM_RESPONSES[409],
+                "description": "Available does not cover it; `shortfall` says by how much",
+            },
         },
     )
     async def post_hold(body: schemas.HoldIn, response: Response) -> schemas.HoldOut:
