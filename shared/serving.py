@@ -20,13 +20,13 @@ import uvloop
 from fastapi import FastAPI, Response
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 
+from shared.logs import setup_logging
 from shared.problems import install_problems, problem_response
 from shared.settings import ServiceSettings
-from shared.telemetry import instrument, setup_logging, setup_telemetry
+from shared.telemetry import instrument, setup_telemetry
 
 log = logging.getLogger(__name__)
 
-ROLES: Final = ("api", "worker", "all")
 DRAIN_SECONDS: Final = 10
 READY_TIMEOUT_SECONDS: Final = 3
 WORKER_RESTART_SECONDS: Final = 1.0

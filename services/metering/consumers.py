@@ -81,7 +81,7 @@ def _decode(record: Record, limits: ReportLimits) -> UsageReport:
     return decode_binary(body, attributes, limits)
 
 
-def _binary_mode_attributes(headers: Sequence[tuple[str, bytes]]) -> dict[str, str] | None:
+def _binary_mode_attributes(headers: Sequence[tuple[str, bytes | None]]) -> dict[str, str] | None:
     """The event's attributes without their `ce_`, or None when the event is in structured mode.
 
     As the CloudEvents Kafka binding has it, the content type decides and then the headers. A record
