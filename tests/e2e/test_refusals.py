@@ -306,7 +306,7 @@ async def test_a_past_second_is_repriced_only_by_a_correction(operator: GatewayC
     ("change", "code"),
     [
         ({"sku": "unheard-of"}, "no_price"),
-        ({"end": "2026-03-10T00:00:00Z"}, "invalid_request"),
+        ({"end": "2026-03-10T00:00:00Z"}, "invalid_quote"),
         ({"start": "1990-03-10T01:00:00Z", "end": "1990-03-10T02:00:00Z"}, "invalid_quote"),
         ({"quantity": 0}, "invalid_request"),
     ],
