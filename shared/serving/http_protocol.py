@@ -20,10 +20,11 @@ class LimitedHeadProtocol(HttpToolsProtocol):
     _head_bytes = 0
 
     def data_received(self, data: bytes) -> None:
-        """What arrives counts while it is all head; bytes that end a head may hold a body as well."""
-        heads = self._heads
+        """Bytes count while they are nothing but head; those that end one may hold a body as well."""
+        was_in_head, heads = self._in_head, self._heads
         super().data_received(data)
-        self._head_bytes = self._head_bytes + len(data) if self._in_head and heads == self._heads else 0
+        is_all_head = was_in_head and self._in_head and heads == self._heads
+        self._head_bytes = self._head_bytes + len(data) if is_all_head else 0
         if self._head_bytes > HEAD_BYTES_MAX and not self.transport.is_closing():
             detail = f"the request line and headers are at most {HEAD_BYTES_MAX} bytes"
             self._hang_up(problem_response(431, "headers_too_large", detail, headers=_CLOSE))
