@@ -20,7 +20,7 @@ class ServiceSettings(BaseSettings):
     host: str = "127.0.0.1"
     port: int = Field(ge=0, le=65535)
     linger_seconds: float = Field(default=0.05, ge=0, le=600)
-    """How long a batch waits for more records: freshness against cost (DESIGN 2)."""
+    """How long after the batch before a batch may still grow: freshness against cost (DESIGN 2)."""
     batch_records_max: int = Field(default=10_000, ge=1, le=100_000)
 
 

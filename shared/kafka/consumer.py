@@ -110,6 +110,7 @@ class BatchConsumer:
         self._linger_seconds = linger_seconds
         self._batch_records_max = batch_records_max
         self._attributes = {"topic": topic.name}
+        self._due = 0.0
 
     async def run(self, stop: asyncio.Event) -> None:
         """Runs until `stop` is set; the batch in hand is finished and committed first."""
@@ -153,11 +154,13 @@ class BatchConsumer:
                 await asyncio.wait_for(consumer.stop(), COMMIT_TIMEOUT_SECONDS)
 
     async def _poll(self, consumer: AIOKafkaConsumer, stop: asyncio.Event) -> list[Record]:
-        """Up to batch_records_max records, or what arrived within the linger time of the first."""
+        """Up to batch_records_max records, or what has arrived a linger time after the batch before began.
+
+        So a record that comes alone does not wait, and under load a batch grows for as long as the linger.
+        """
         batch: list[Record] = []
-        due = None
         while not stop.is_set():
-            wait_ms = IDLE_POLL_MS if due is None else max(0, int((due - monotonic()) * 1000))
+            wait_ms = IDLE_POLL_MS if not batch else max(0, int((self._due - monotonic()) * 1000))
             arrived = await consumer.getmany(
                 timeout_ms=min(wait_ms, IDLE_POLL_MS), max_records=self._batch_records_max - len(batch)
             )
@@ -165,9 +168,8 @@ class BatchConsumer:
                 batch.extend(map(_record, records))
             if not batch:
                 return batch
-            if due is None:
-                due = monotonic() + self._linger_seconds
-            if len(batch) >= self._batch_records_max or monotonic() >= due:
+            if len(batch) >= self._batch_records_max or monotonic() >= self._due:
+                self._due = monotonic() + self._linger_seconds
                 return batch
         return []
 
