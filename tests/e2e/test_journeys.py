@@ -187,6 +187,7 @@ async def test_a_settled_hour_is_charged_anew_when_its_price_is_corrected(
     try:
         await operator.post("/v1/price-books", corrected_book(usual, half_past, {"rtx-4090": "1.80"}))
         charge = await _settled(operator, account_id, "1.730000")
+        assert (await operator.items("/v1/republish"))[0]["from"] == instant(CORRECTED)
         assert sorted(line["unit_price"] for line in charge["lines"]) == ["1.660000", "1.800000"]
         assert [line["seconds"] for line in charge["lines"]] == [1_800, 1_800]
         await _available(operator, account_id, "8.270000")

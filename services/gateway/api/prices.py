@@ -110,6 +110,18 @@ async def get_unpriced(
 
 
 @router.get(
+    "/v1/republish",
+    summary="What is rated again since a book was published, and how far that has come",
+    tags=["exceptions"],
+    dependencies=[Depends(may(Operation.READ_EXCEPTIONS))],
+)
+async def get_republish(
+    parts: TheParts, limit: PageLimit = PAGE_ITEMS_DEFAULT, cursor: PageCursor = None
+) -> Response:
+    return respond(await parts.metering.republications({"limit": limit, "cursor": cursor}))
+
+
+@router.get(
     "/v1/unknown-accounts",
     summary="Accounts that were charged and never opened",
     tags=["exceptions"],

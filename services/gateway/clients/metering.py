@@ -7,3 +7,6 @@ class MeteringClient(Sibling):
 
     async def usage(self, account_id: str, query: Query) -> Answer:
         return await self.get(f"/v1/accounts/{segment(account_id)}/usage", query)
+
+    async def republications(self, query: Query) -> Answer:
+        return await self.get("/v1/republish", query)

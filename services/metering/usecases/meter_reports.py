@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from sqlalchemy.ext.asyncio import AsyncConnection
+
 from services.metering.domain.coverage import seconds_in
 from services.metering.domain.facts import Conflict, MeteredHour, metered_hours
 from services.metering.domain.folding import HourKey, fold_reports, hours_touched
@@ -48,12 +50,19 @@ async def read_metered(
     ordered, each containing the one before; each change adds one to the sum. So equal sums mean that
     nothing lies between two reads, whoever made them, a zombie worker too.
     """
+    async with database.reading() as connection:
+        return await read_metered_on(connection, keys)
+
+
+async def read_metered_on(
+    connection: AsyncConnection, keys: Sequence[HourKey]
+) -> tuple[list[MeteredHour], list[Conflict]]:
+    """As read_metered, on a connection that has written no usage in its transaction."""
     hours: list[MeteredHour] = []
     conflicts: list[Conflict] = []
-    async with database.reading() as connection:
-        for first in range(0, len(keys), ROWS_PER_STATEMENT_MAX):
-            page = keys[first : first + ROWS_PER_STATEMENT_MAX]
-            told, disputed = metered_hours(page, await read_hours(connection, page))
-            hours += told
-            conflicts += disputed
+    for first in range(0, len(keys), ROWS_PER_STATEMENT_MAX):
+        page = keys[first : first + ROWS_PER_STATEMENT_MAX]
+        told, disputed = metered_hours(page, await read_hours(connection, page))
+        hours += told
+        conflicts += disputed
     return hours, conflicts

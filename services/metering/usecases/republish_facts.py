@@ -7,10 +7,11 @@ from typing import Final
 
 from aiokafka.errors import KafkaError
 from opentelemetry.metrics import get_meter
+from sqlalchemy.ext.asyncio import AsyncConnection
 
 from services.metering.domain.folding import HourKey
 from services.metering.storage import republications
-from services.metering.usecases.meter_reports import read_metered
+from services.metering.usecases.meter_reports import read_metered_on
 from services.metering.usecases.metered_message import metered_message
 from shared.database import Database, is_transient
 from shared.kafka import Publisher
@@ -63,7 +64,7 @@ class RepublishFacts:
             if request is None:
                 return False
             stretch = await republications.next_keys(connection, request.hours, request.position, STEPS_MAX)
-            await self._tell(stretch.keys)
+            await self._tell(connection, stretch.keys)
             finished_at = self._clock() if stretch.is_end else None
             await republications.store_progress(connection, request.reference, stretch, finished_at)
         _told.add(len(stretch.keys))
@@ -76,15 +77,15 @@ class RepublishFacts:
             )
         return True
 
-    async def _tell(self, keys: Sequence[HourKey]) -> None:
+    async def _tell(self, connection: AsyncConnection, keys: Sequence[HourKey]) -> None:
         """Until nothing has changed since: the last fact told of an hour is then its newest.
 
         A consumer may have told revision n + 1 between our reading and telling revision n. Readers do not
         mind, but compaction keeps what was told last, and a reader that begins anew would miss n + 1.
         """
-        hours, _ = await read_metered(self._database, keys)
+        hours, _ = await read_metered_on(connection, keys)
         while hours:
             await self._publisher.publish([metered_message(hour) for hour in hours])
             revisions = {hour.key: hour.revision for hour in hours}
-            now, _ = await read_metered(self._database, list(revisions))
+            now, _ = await read_metered_on(connection, list(revisions))
             hours = [hour for hour in now if hour.revision != revisions[hour.key]]

@@ -25,6 +25,7 @@ from shared.kafka import Message
 from shared.time import format_instant, from_epoch
 from tests.support.clients import wait_for
 from tests.support.clocks import SettableClock
+from tests.support.databases import DatabaseUrls
 from tests.support.metering import HOUR, report
 from tests.support.publishers import RecordingPublisher
 
@@ -237,6 +238,17 @@ async def test_two_workers_share_the_requests_and_tell_nothing_twice(
     stop.set()
     await asyncio.gather(*running)
     assert publisher.told == within(hours, 0, 1) + within(hours, 1, 99)
+
+
+async def test_one_connection_is_enough(
+    database: Database, metering_urls: DatabaseUrls, clock: SettableClock, publisher: RecordingPublisher
+) -> None:
+    hours = await use_hours(database, resources=2, hours=1)
+    await ask(database, clock)
+    narrow = Database(metering_urls.role_url, pool_size=1)
+    await finish(RepublishFacts(narrow, publisher, clock, pause_seconds=0))
+    await narrow.close()
+    assert publisher.told == within(hours, 0, 99)
 
 
 async def test_a_lost_broker_is_waited_for(
