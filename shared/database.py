@@ -1,27 +1,17 @@
-"""One PostgreSQL database per service: connections, transactions, migrations."""
+"""One PostgreSQL database per service: connections, transactions, which faults are worth waiting out."""
 
-import asyncio
-import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from pathlib import Path
 from typing import Final
 
-from alembic import command, context
-from alembic.config import Config
-from sqlalchemy import Connection, text
+from sqlalchemy import text
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 from sqlalchemy.ext.asyncio import AsyncConnection, create_async_engine
 
-log = logging.getLogger(__name__)
-
 CONNECT_TIMEOUT_SECONDS: Final = 5
 POOL_TIMEOUT_SECONDS: Final = 10
 STATEMENT_TIMEOUT_MS: Final = 60_000
-LOCK_TIMEOUT_MIGRATION_MS: Final = 5_000
-MIGRATION_WAIT_SECONDS: Final = 60
-MIGRATION_LOCK_KEY: Final = 7_305_814_001
 
 
 class Database:
@@ -100,47 +90,3 @@ def _is_connection_fault(error: DBAPIError) -> bool:
         "InternalClientError",
         "TimeoutError",
     }
-
-
-def migrate(service_directory: Path, url: str) -> None:
-    """Bring a service's database to its newest revision; waits up to a minute for the database.
-
-    Blocking: call it from a thread where an event loop runs. Two at once wait for each other.
-    """
-    config = Config()
-    config.set_main_option("script_location", str(service_directory / "migrations"))
-    config.attributes["url"] = url
-    command.upgrade(config, "head")
-
-
-def run_migrations_env() -> None:
-    """The whole of a service's migrations/env.py."""
-    asyncio.run(_upgrade(context.config.attributes["url"]))
-
-
-async def _upgrade(url: str) -> None:
-    engine = create_async_engine(url, connect_args={"timeout": CONNECT_TIMEOUT_SECONDS})
-    try:
-        deadline = asyncio.get_running_loop().time() + MIGRATION_WAIT_SECONDS
-        while True:
-            try:
-                async with engine.connect() as connection:
-                    await connection.run_sync(_upgrade_on)
-                    await connection.commit()
-            except (OSError, DBAPIError) as error:
-                if not is_transient(error) or asyncio.get_running_loop().time() > deadline:
-                    raise
-                log.warning("waiting for the database: %s", str(error).splitlines()[0])
-                await asyncio.sleep(1)
-            else:
-                return
-    finally:
-        await engine.dispose()
-
-
-def _upgrade_on(connection: Connection) -> None:
-    connection.execute(text(f"SELECT pg_advisory_xact_lock({MIGRATION_LOCK_KEY})"))
-    connection.execute(text(f"SET LOCAL lock_timeout = {LOCK_TIMEOUT_MIGRATION_MS}"))
-    context.configure(connection=connection, transaction_per_migration=False)
-    with context.begin_transaction():
-        context.run_migrations()

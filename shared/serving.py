@@ -20,17 +20,17 @@ import uvloop
 from fastapi import FastAPI, Response
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 
+from shared.http_protocol import LimitedHeadProtocol
+from shared.logs import setup_logging
 from shared.problems import install_problems, problem_response
 from shared.settings import ServiceSettings
-from shared.telemetry import instrument, setup_logging, setup_telemetry
+from shared.telemetry import instrument, setup_telemetry
 
 log = logging.getLogger(__name__)
 
-ROLES: Final = ("api", "worker", "all")
 DRAIN_SECONDS: Final = 10
 READY_TIMEOUT_SECONDS: Final = 3
 WORKER_RESTART_SECONDS: Final = 1.0
-HEADER_BYTES_MAX: Final = 32 * 1024
 KEEP_ALIVE_SECONDS: Final = 30
 CONCURRENCY_MAX: Final = 2_000
 
@@ -79,8 +79,7 @@ async def _run(compose: Callable[[], Awaitable[Service]], role: str, listener: s
             log_config=None,
             access_log=False,
             lifespan="off",
-            http="httptools",
-            h11_max_incomplete_event_size=HEADER_BYTES_MAX,
+            http=LimitedHeadProtocol,
             timeout_keep_alive=KEEP_ALIVE_SECONDS,
             timeout_graceful_shutdown=DRAIN_SECONDS,
             limit_concurrency=CONCURRENCY_MAX,

@@ -3,10 +3,7 @@
 Modules make their instruments with `opentelemetry.metrics.get_meter(__name__)`; counts are added per batch.
 """
 
-import logging
 import os
-import sys
-import time
 from typing import Final
 
 from fastapi import FastAPI
@@ -20,23 +17,7 @@ from opentelemetry.sdk.resources import SERVICE_NAME, Resource
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor
 
-from shared.settings import LogSettings
-
 OTLP_ENDPOINT_VARIABLE: Final = "OTEL_EXPORTER_OTLP_ENDPOINT"
-_QUIET: Final = {"aiokafka": "ERROR", "alembic": "WARNING", "httpx": "WARNING", "httpcore": "WARNING"}
-
-
-def setup_logging() -> None:
-    """One line per outcome on standard error, times in UTC."""
-    handler = logging.StreamHandler(sys.stderr)
-    formatter = logging.Formatter(
-        "%(asctime)s.%(msecs)03dZ %(levelname)s %(name)s %(message)s", "%Y-%m-%dT%H:%M:%S"
-    )
-    formatter.converter = time.gmtime
-    handler.setFormatter(formatter)
-    logging.basicConfig(level=LogSettings().level.upper(), handlers=[handler], force=True)
-    for name, level in _QUIET.items():
-        logging.getLogger(name).setLevel(level)
 
 
 def setup_telemetry(service: str) -> None:

@@ -5,50 +5,48 @@ import asyncio
 import os
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from services.gateway.app import compose
 from services.gateway.domain.principals import Role
 from services.gateway.settings import GatewaySettings
 from services.gateway.usecases.create_api_key import NewKey, create_api_key
-from shared.database import Database, is_transient, migrate
+from shared.commands import read_settings, run_command
+from shared.database import Database, is_transient
 from shared.errors import Invalid
 from shared.ids import uuid7_source
-from shared.serving import ROLES, run_service
 from shared.settings import KafkaSettings
 from shared.time import system_clock
 
+if TYPE_CHECKING:
+    from shared.serving import Service
+
+
+async def compose(settings: GatewaySettings, kafka: KafkaSettings) -> "Service":
+    from services.gateway import app  # noqa: PLC0415 - a migration starts without the service's rooms
+
+    return await app.compose(settings, kafka)
+
 
 def main() -> None:
-    arguments = _parser().parse_args()
-    settings = GatewaySettings()
-    match arguments.command:
-        case "migrate":
-            migrate(Path(__file__).parent, settings.migration_url or settings.database_url)
-        case "create-key":
-            wanted = NewKey(
-                arguments.name, Role(arguments.role), frozenset(arguments.account), arguments.source_prefix
-            )
-            print(asyncio.run(_create_key(settings, wanted)))
-        case role:
-            kafka = KafkaSettings()
-            run_service("gateway", settings, lambda: compose(settings, kafka), role)
+    if sys.argv[1:2] == ["create-key"]:
+        wanted = _read_key(sys.argv[2:])
+        print(asyncio.run(_create_key(read_settings("gateway", GatewaySettings), wanted)))
+    else:
+        run_command("gateway", Path(__file__).parent, GatewaySettings, compose)
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m services.gateway")
-    commands = parser.add_subparsers(dest="command")
-    parser.set_defaults(command="all")
-    for role in ROLES:
-        commands.add_parser(role)
-    commands.add_parser("migrate", help="bring the database to the newest revision")
-    create = commands.add_parser("create-key", help="make an API key and print it, once")
+def _read_key(arguments: list[str]) -> NewKey:
+    create = argparse.ArgumentParser(
+        prog="python -m services.gateway create-key", description="make an API key and print it, once"
+    )
     create.add_argument("--role", required=True, choices=[role.value for role in Role])
     create.add_argument("--name", required=True)
     create.add_argument(
         "--account", action="append", default=[], help="for partners (repeatable) and customers"
     )
     create.add_argument("--source-prefix", help="for agents: the sources that it may report as")
-    return parser
+    found = create.parse_args(arguments)
+    return NewKey(found.name, Role(found.role), frozenset(found.account), found.source_prefix)
 
 
 async def _create_key(settings: GatewaySettings, wanted: NewKey) -> str:

@@ -1,35 +1,21 @@
 """python -m services.metering [api|worker|all|migrate]"""
 
-import argparse
-import sys
-from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from pydantic import ValidationError
-
-from services.metering.app import compose
 from services.metering.settings import MeteringSettings
-from shared.database import migrate
-from shared.serving import ROLES, run_service
+from shared.commands import run_command
 from shared.settings import KafkaSettings
 
+if TYPE_CHECKING:
+    from shared.serving import Service
 
-def main() -> None:
-    parser = argparse.ArgumentParser(prog="python -m services.metering", description=__doc__)
-    parser.add_argument("role", nargs="?", choices=[*ROLES, "migrate"], default="all")
-    role = parser.parse_args().role
-    try:
-        settings, kafka = MeteringSettings(), KafkaSettings()
-    except ValidationError as error:
-        first = error.errors()[0]
-        sys.exit(f"metering: setting {'.'.join(map(str, first['loc']))}: {first['msg']}")
-    if role == "migrate":
-        if settings.migration_url is None:
-            sys.exit("metering: migrate needs METERING_MIGRATION_URL, the database's owner")
-        migrate(Path(__file__).parent, settings.migration_url)
-    else:
-        run_service("metering", settings, partial(compose, settings, kafka), role)
+
+async def compose(settings: MeteringSettings, kafka: KafkaSettings) -> "Service":
+    from services.metering import app  # noqa: PLC0415 - a migration starts without the service's rooms
+
+    return await app.compose(settings, kafka)
 
 
 if __name__ == "__main__":
-    main()
+    run_command("metering", Path(__file__).parent, MeteringSettings, compose)

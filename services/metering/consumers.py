@@ -7,9 +7,10 @@ from typing import Final
 
 from opentelemetry.metrics import get_meter
 
-from services.metering.domain.facts import Conflict
+from services.metering.domain.coverage import json_of_multirange
+from services.metering.domain.facts import Conflict, MeteredHour
 from services.metering.usecases.meter_reports import Metered, meter_reports
-from shared.contracts.facts import UsageMetered, encode_fact, fact_key
+from shared.contracts.facts import fact_key
 from shared.contracts.topics import USAGE_METERED
 from shared.contracts.usage import ReportLimits, UsageReport, decode_binary, decode_structured
 from shared.database import Database
@@ -51,7 +52,7 @@ def usage_reported_handler(database: Database, clock: Clock, lateness_days: int)
         metered = await meter_reports(database, reports)
         _count(reports, rejected, metered, clock())
         _log_conflicts(metered.conflicts)
-        return BatchOutcome([_message(fact) for fact in metered.facts], rejected)
+        return BatchOutcome([_message(hour) for hour in metered.hours], rejected)
 
     return handle
 
@@ -80,7 +81,7 @@ def _decode(record: Record, limits: ReportLimits) -> UsageReport:
     return decode_binary(body, attributes, limits)
 
 
-def _binary_mode_attributes(headers: Sequence[tuple[str, bytes]]) -> dict[str, str] | None:
+def _binary_mode_attributes(headers: Sequence[tuple[str, bytes | None]]) -> dict[str, str] | None:
     """The event's attributes without their `ce_`, or None when the event is in structured mode.
 
     As the CloudEvents Kafka binding has it, the content type decides and then the headers. A record
@@ -99,9 +100,26 @@ def _binary_mode_attributes(headers: Sequence[tuple[str, bytes]]) -> dict[str, s
     return attributes or None
 
 
-def _message(fact: UsageMetered) -> Message:
-    key = fact_key(fact.account_id, fact.resource_id, fact.hour)
-    return Message(USAGE_METERED.name, key, encode_fact(fact), fact.account_id.encode())
+def encode_metered(hour: MeteredHour) -> bytes:
+    """A UsageMetered of shared.contracts.facts, put together from JSON and ids that need no escapes.
+
+    The canonical state is the segment but for its ranges. Building the same from objects costs five times
+    as much, a tenth of what metering spends on a report; tests decode the result with the contract's type.
+    """
+    (account_id, resource_id, hour_second), revision, segments = hour
+    written = ",".join(
+        [f'{state[:-1]},"ranges":{json_of_multirange(coverage)}}}' for state, coverage in segments]
+    )
+    return (
+        f'{{"account_id":"{account_id}","resource_id":"{resource_id}","hour":"{format_epoch(hour_second)}",'
+        f'"revision":{revision},"segments":[{written}]}}'
+    ).encode()
+
+
+def _message(hour: MeteredHour) -> Message:
+    account_id, resource_id, hour_second = hour.key
+    key = fact_key(account_id, resource_id, format_epoch(hour_second))
+    return Message(USAGE_METERED.name, key, encode_metered(hour), account_id.encode())
 
 
 def _count(

@@ -1,35 +1,21 @@
 """python -m services.pricing [api|worker|all|migrate]"""
 
-import argparse
-import sys
-from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from pydantic import ValidationError
-
-from services.pricing.app import compose
 from services.pricing.settings import PricingSettings
-from shared.database import migrate
-from shared.serving import ROLES, run_service
+from shared.commands import run_command
 from shared.settings import KafkaSettings
 
+if TYPE_CHECKING:
+    from shared.serving import Service
 
-def main() -> None:
-    parser = argparse.ArgumentParser(prog="python -m services.pricing", description=__doc__)
-    parser.add_argument("role", nargs="?", default="all", choices=[*ROLES, "migrate"])
-    role = parser.parse_args().role
-    try:
-        settings, kafka = PricingSettings(), KafkaSettings()
-    except ValidationError as error:
-        first = error.errors()[0]
-        sys.exit(f"pricing: setting {'.'.join(map(str, first['loc']))}: {first['msg']}")
-    if role == "migrate":
-        if settings.migration_url is None:
-            sys.exit("pricing: migrate needs PRICING_MIGRATION_URL, the database's owner")
-        migrate(Path(__file__).parent, settings.migration_url)
-    else:
-        run_service("pricing", settings, partial(compose, settings, kafka), role)
+
+async def compose(settings: PricingSettings, kafka: KafkaSettings) -> "Service":
+    from services.pricing import app  # noqa: PLC0415 - a migration starts without the service's rooms
+
+    return await app.compose(settings, kafka)
 
 
 if __name__ == "__main__":
-    main()
+    run_command("pricing", Path(__file__).parent, PricingSettings, compose)

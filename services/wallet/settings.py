@@ -23,6 +23,8 @@ class WalletSettings(ServiceSettings):
     """An account is settled when no charge has come for this long, so that a burst is settled once ..."""
     settle_wait_seconds: float = Field(default=30, ge=0)
     """... but an hour waits no longer than this for it."""
+    settle_unopened_wait_seconds: float = Field(default=600, ge=0)
+    """How long the hours of an account not opened yet wait for it: its trial pays no debt afterwards."""
     settle_hours_max: int = Field(default=1_000, ge=1, le=10_000)
     """Account-hours in one transaction."""
     expiry_grace_seconds: int = Field(default=3600, ge=0)

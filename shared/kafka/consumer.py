@@ -64,7 +64,8 @@ class Record(NamedTuple):
     timestamp_ms: int
     key: bytes | None
     value: bytes | None
-    headers: Sequence[tuple[str, bytes]]
+    headers: Sequence[tuple[str, bytes | None]]
+    """A header's value may be null, as the protocol allows."""
 
 
 class Rejected(NamedTuple):

@@ -28,7 +28,7 @@ class Message(NamedTuple):
     key: bytes | None
     value: bytes
     partition_by: bytes
-    headers: Sequence[tuple[str, bytes]] = ()
+    headers: Sequence[tuple[str, bytes | None]] = ()
 
 
 class Publisher:

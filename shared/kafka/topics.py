@@ -12,6 +12,7 @@ log = logging.getLogger(__name__)
 
 REQUEST_TIMEOUT_MS: Final = 10_000
 MESSAGE_BYTES_MAX: Final = 1_048_588
+DEAD_LETTER_EXTRA_BYTES: Final = 64 * 1024
 HOUR_MS: Final = 3_600_000
 
 
@@ -48,7 +49,10 @@ def _wanted(kafka: KafkaSettings) -> list[NewTopic]:
         )
         wanted.append(_topic(kafka, topic.name, kafka.partitions, keep))
         keep = {"retention.ms": str(DEAD_LETTER_RETENTION_HOURS * HOUR_MS)}
-        wanted.append(_topic(kafka, topic.dead_letter, 1, keep))
+        dead_letters = _topic(kafka, topic.dead_letter, 1, keep)
+        # A refused record of the greatest size still fits with the reason beside it.
+        dead_letters.topic_configs["max.message.bytes"] = str(MESSAGE_BYTES_MAX + DEAD_LETTER_EXTRA_BYTES)
+        wanted.append(dead_letters)
     return wanted
 
 

@@ -18,11 +18,15 @@ def trace_headers() -> list[tuple[str, bytes]]:
     return [(name, value.encode()) for name, value in carrier.items()]
 
 
-def links_of(headers_of_records: Iterable[Sequence[tuple[str, bytes]]]) -> list[Link]:
+def links_of(headers_of_records: Iterable[Sequence[tuple[str, bytes | None]]]) -> list[Link]:
     """Links to the distinct spans named in the records' headers, at most LINKS_MAX."""
     contexts: dict[tuple[int, int], SpanContext] = {}
     for headers in headers_of_records:
-        carrier = {name: value.decode("ascii", "replace") for name, value in headers if name == "traceparent"}
+        carrier = {
+            name: value.decode("ascii", "replace")
+            for name, value in headers
+            if name == "traceparent" and value is not None
+        }
         if not carrier:
             continue
         context = trace.get_current_span(propagate.extract(carrier)).get_span_context()

@@ -5,6 +5,7 @@ import json
 from datetime import timedelta
 from typing import Any
 
+import httpx
 import pytest
 
 from shared.time import system_clock
@@ -356,3 +357,24 @@ def _assert_problem(status: int, content_type: str, problem: JsonObject, allowed
     assert problem["type"].endswith(problem["code"])
     assert problem["detail"]
     assert "Traceback" not in json.dumps(problem)
+
+
+@pytest.mark.parametrize(
+    ("request_bytes", "code"),
+    [
+        (b"GET /healthz HTTP/1.1\r\nhost: x\r\n" + b"a: " + b"x" * 300_000, "headers_too_large"),
+        (b"GET /healthz HTTP/1.1\r\nhost: x\r\n" + b"a: x\r\n" * 50_000, "headers_too_large"),
+        (b"\x16\x03\x01\x00 not HTTP\r\n\r\n", "malformed_http"),
+    ],
+)
+async def test_what_is_no_request_or_too_large_a_head_is_a_problem_and_the_end_of_the_connection(
+    request_bytes: bytes, code: str, stack: Stack
+) -> None:
+    url = httpx.URL(stack.gateway_url)
+    reader, writer = await asyncio.open_connection(url.host, url.port)
+    try:
+        writer.write(request_bytes)
+        answer = await asyncio.wait_for(reader.readuntil(b"}"), 10)
+    finally:
+        writer.close()
+    assert json.loads(answer.partition(b"\r\n\r\n")[2])["code"] == code

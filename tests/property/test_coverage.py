@@ -3,9 +3,11 @@
 import itertools
 from collections.abc import Sequence
 
+import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
+from services.metering.consumers import encode_metered
 from services.metering.domain.coverage import (
     format_multirange,
     mask_of,
@@ -62,7 +64,10 @@ def metered(batches: Sequence[Sequence[UsageReport]]) -> list[UsageMetered]:
         [format_multirange(ranges_of(mask)) for mask in table.values()],
         list(revisions.values()),
     )
-    return metered_hours(keys, stored)[0]
+    return [
+        msgspec.json.decode(encode_metered(hour), type=UsageMetered)
+        for hour in metered_hours(keys, stored)[0]
+    ]
 
 
 def segments(facts: Sequence[UsageMetered]) -> list[tuple[str, str, list[Segment]]]:

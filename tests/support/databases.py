@@ -105,6 +105,6 @@ async def _create_role(admin: asyncpg.Connection, service: str) -> None:
 
 
 def _migrate(service: str, owner_url: str) -> None:
-    from shared.database import migrate  # noqa: PLC0415 - the unit suite starts without a database driver
+    from shared.migrations import migrate  # noqa: PLC0415 - the unit suite starts without a database driver
 
     migrate(REPOSITORY / "services" / service, owner_url)

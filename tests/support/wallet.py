@@ -46,7 +46,8 @@ class MovingClock:
 
 def make_context(url: str, clock: MovingClock, **settings: float) -> Context:
     """Ids grow by a millisecond each, so that a clock that stands still does not shuffle the journal."""
-    wallet_settings = WalletSettings.model_validate({"database_url": url, **settings})
+    told = {"database_url": url, "settle_unopened_wait_seconds": 0, **settings}
+    wallet_settings = WalletSettings.model_validate(told)
     ticks = count()
     new_id = uuid7_source(lambda: NOON + timedelta(milliseconds=next(ticks)))
     return Context(Database(url, pool_size=10), clock, new_id, wallet_settings)

@@ -5,7 +5,7 @@ All dependencies are coroutines: FastAPI runs plain functions in a thread, which
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Annotated, cast
+from typing import Annotated, Final, cast
 
 from fastapi import Depends, Request, Security
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
@@ -40,21 +40,31 @@ class Parts:
     random_bytes: RandomBytes
 
 
-async def parts_of(request: Request) -> Parts:
+def parts_in(request: Request) -> Parts:
     return cast("Parts", request.app.state.parts)
 
 
+def caller_in(request: Request) -> Principal:
+    """Put there by the door (api/door.py), which lets nobody in without a key."""
+    return cast("Principal", request.scope["principal"])
+
+
+async def parts_of(request: Request) -> Parts:
+    return parts_in(request)
+
+
+KEY_SCHEME: Final = "API key"
+
 # Only describes the key in the OpenAPI document; the door is what asks for it.
 _described = HTTPBearer(
-    scheme_name="API key", description="`gk_...`, as made by `POST /v1/api-keys`.", auto_error=False
+    scheme_name=KEY_SCHEME, description="`gk_...`, as made by `POST /v1/api-keys`.", auto_error=False
 )
 
 
 async def caller_of(
     request: Request, _: Annotated[HTTPAuthorizationCredentials | None, Security(_described)]
 ) -> Principal:
-    """Put there by the door (api/door.py), which lets nobody in without a key."""
-    return cast("Principal", request.scope["principal"])
+    return caller_in(request)
 
 
 TheParts = Annotated[Parts, Depends(parts_of)]

@@ -104,6 +104,7 @@ class BalanceOut(_Out):
 
 class TopUpIn(_In):
     amount: CnyPositive
+    currency: Currency = "CNY"
     channel: Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{1,64}$", examples=["alipay"])]
     reference: ReferenceField
 
@@ -111,6 +112,7 @@ class TopUpIn(_In):
 class GrantIn(_In):
     kind: Literal["promo", "compensation"]
     amount: CnyPositive
+    currency: Currency = "CNY"
     priority: Annotated[int, Field(strict=True, ge=0, le=1000, examples=[10])] | None = Field(
         default=None, description="Lower burns first; default 10 for promo, 20 for compensation (R11)."
     )
@@ -262,12 +264,6 @@ class QuoteItem(_In):
     labels: dict[LabelKey, LabelText] = Field(default_factory=dict, max_length=LABELS_MAX)
     start: Instant
     end: Instant
-
-    @model_validator(mode="after")
-    def _ends_after_it_starts(self) -> "QuoteItem":
-        if self.end <= self.start:
-            raise ValueError("end must be after start")
-        return self
 
 
 class QuoteIn(_In):

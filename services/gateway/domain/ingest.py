@@ -61,20 +61,22 @@ def sort_events(events: Sequence[msgspec.Raw], principal: Principal, limits: Rep
     for index, event in enumerate(events):
         try:
             report = decode_structured(event, limits)
-            _require_source(report.source, principal)
-        except EventRefused as refused:
-            rejected.append(Rejection(index, _id_of(event), refused.code, refused.detail))
+        except EventRefused as error:
+            refused = error
         else:
-            accepted.append(Accepted(report.resource_id, bytes(event)))
+            if principal.may_report_as(report.source):
+                accepted.append(Accepted(report.resource_id, bytes(event)))
+                continue
+            refused = _wrong_source(report.source, principal)
+        rejected.append(Rejection(index, _id_of(event), refused.code, refused.detail))
     return Sorted(accepted, rejected)
 
 
-def _require_source(source: str, principal: Principal) -> None:
-    if not principal.may_report_as(source):
-        raise EventRefused(
-            "source_not_allowed",
-            f"source {source!r} is not under {principal.source_prefix!r}, to which the key is bound",
-        )
+def _wrong_source(source: str, principal: Principal) -> EventRefused:
+    return EventRefused(
+        "source_not_allowed",
+        f"source {source!r} is not under {principal.source_prefix!r}, to which the key is bound",
+    )
 
 
 class _Identified(Struct):

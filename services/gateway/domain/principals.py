@@ -26,6 +26,9 @@ class Principal:
 
     def may_report_as(self, source: str) -> bool:
         """Agents report as sources under their prefix, by whole segments: /nodes/ab is not under /nodes/a."""
-        if self.source_prefix is None:
+        prefix = self.source_prefix
+        if prefix is None:
             return self.role is Role.OPERATOR
-        return source == self.source_prefix or source.startswith(self.source_prefix.rstrip("/") + "/")
+        return source.startswith(prefix) and (
+            len(source) == len(prefix) or prefix[-1] == "/" or source[len(prefix)] == "/"
+        )

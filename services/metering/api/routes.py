@@ -1,4 +1,4 @@
-"""GET /v1/accounts/{account_id}/usage."""
+"""GET /v1/accounts/{account_id:path}/usage."""
 
 from typing import Annotated
 
@@ -41,7 +41,7 @@ def usage_router(database: Database, clock: Clock) -> APIRouter:
     router = APIRouter(prefix="/v1", tags=["usage"], responses=PROBLEM_RESPONSES)
 
     @router.get(
-        "/accounts/{account_id}/usage",
+        "/accounts/{account_id:path}/usage",
         summary="Seconds and card-seconds of an account, grouped",
         response_model_exclude_unset=True,
     )

@@ -23,6 +23,11 @@ def parse_multirange(text: str) -> list[Range]:
     return list(zip(ends, ends, strict=True))
 
 
+def json_of_multirange(text: str) -> str:
+    """PostgreSQL's output as the wire has it: "{[0,60),[70,80)}" is "[[0,60],[70,80]]"."""
+    return f"[{text[1:-1].replace(')', ']')}]"
+
+
 def mask_of(ranges: Iterable[Range]) -> int:
     """Bit k is set when second k is covered: unions and differences are then single operations."""
     mask = 0

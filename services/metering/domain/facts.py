@@ -1,15 +1,12 @@
-"""The facts of resource-hours, built from all of their rows."""
+"""The whole truth about resource-hours, built from all of their rows."""
 
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import NamedTuple
 
-from services.metering.domain.coverage import parse_multirange
+from services.metering.domain.coverage import format_multirange, parse_multirange
 from services.metering.domain.folding import HourKey
 from services.metering.domain.resolution import Claim, resolve_claims
-from services.metering.domain.state import fields_of
-from shared.contracts.facts import Range, Segment, UsageMetered
-from shared.time import format_epoch
 
 
 class StoredWindows(NamedTuple):
@@ -25,6 +22,17 @@ class StoredWindows(NamedTuple):
     revisions: Sequence[int]
 
 
+class MeteredHour(NamedTuple):
+    """Which seconds of a resource-hour were used, and how: what usage.metered.v1 says.
+
+    `segments` are (canonical state, multirange text) in the order of the states; no second is in two.
+    """
+
+    key: HourKey
+    revision: int
+    segments: list[tuple[str, str]]
+
+
 class Conflict(NamedTuple):
     """Seconds of an hour that more than one state claims; each losing claim counts."""
 
@@ -32,31 +40,26 @@ class Conflict(NamedTuple):
     seconds: int
 
 
-def metered_hours(
-    keys: Sequence[HourKey], stored: StoredWindows
-) -> tuple[list[UsageMetered], list[Conflict]]:
-    """The whole truth about each resource-hour; `stored` are all of their rows as one snapshot saw them.
+def metered_hours(keys: Sequence[HourKey], stored: StoredWindows) -> tuple[list[MeteredHour], list[Conflict]]:
+    """Of each resource-hour; `stored` are all of their rows as one snapshot saw them.
 
-    A fact's revision is the sum of its rows' revisions. Each change of a row adds one, so of two
-    snapshots with equal sums neither saw a change that the other did not, and their facts are equal.
+    The revision is the sum of the rows' revisions. Each change of a row adds one, so of two snapshots
+    with equal sums neither saw a change that the other did not, and what they tell is equal.
     """
-    facts = []
+    hours = []
     conflicts = []
-    rows_of_hours = _rows_by_position(stored.positions, len(keys))
-    for key, rows in zip(keys, rows_of_hours, strict=True):
-        account_id, resource_id, hour = key
+    for key, rows in zip(keys, _rows_by_position(stored.positions, len(keys)), strict=True):
         if len(rows) == 1:  # nearly always: one state per hour, nothing to resolve
             row = rows[0]
-            revision = stored.revisions[row]
-            segments = [_segment(stored.states[row], parse_multirange(stored.coverages[row]))]
-        else:
-            revision = sum(stored.revisions[row] for row in rows)
-            resolved = resolve_claims(list(_claims(stored, rows)))
-            segments = [_segment(state, ranges) for state, ranges in resolved.owned.items()]
-            if resolved.conflict_seconds:
-                conflicts.append(Conflict(key, resolved.conflict_seconds))
-        facts.append(UsageMetered(account_id, resource_id, format_epoch(hour), revision, segments))
-    return facts, conflicts
+            segments = [(stored.states[row], stored.coverages[row])]
+            hours.append(MeteredHour(key, stored.revisions[row], segments))
+            continue
+        resolved = resolve_claims(list(_claims(stored, rows)))
+        segments = [(state, format_multirange(ranges)) for state, ranges in resolved.owned.items()]
+        hours.append(MeteredHour(key, sum(stored.revisions[row] for row in rows), segments))
+        if resolved.conflict_seconds:
+            conflicts.append(Conflict(key, resolved.conflict_seconds))
+    return hours, conflicts
 
 
 def _rows_by_position(positions: Sequence[int], hours: int) -> list[tuple[int, ...]]:
@@ -69,8 +72,3 @@ def _rows_by_position(positions: Sequence[int], hours: int) -> list[tuple[int, .
 def _claims(stored: StoredWindows, rows: Iterable[int]) -> Iterable[Claim]:
     for row in rows:
         yield Claim(stored.sinces[row], stored.states[row], parse_multirange(stored.coverages[row]))
-
-
-def _segment(canonical_state: str, ranges: list[Range]) -> Segment:
-    state = fields_of(canonical_state)
-    return Segment(state.sku, state.quantity, state.mode, state.purchase, state.labels, ranges)

@@ -12,9 +12,7 @@ STATES_CACHED_MAX: Final = 8192
 Labels = tuple[tuple[str, str], ...]
 
 
-class StateFields(msgspec.Struct, frozen=True, gc=False):
-    """The five keys of the canonical JSON, in its order."""
-
+class _Fields(msgspec.Struct, frozen=True, gc=False):
     labels: dict[str, str]
     mode: str
     purchase: str
@@ -37,14 +35,8 @@ class UsageState(NamedTuple):
 @lru_cache(maxsize=STATES_CACHED_MAX)
 def state_of(sku: str, quantity: int, mode: str, purchase: str, labels: Labels) -> UsageState:
     """The state; labels in any order give the same one."""
-    canonical = _encode(StateFields(dict(labels), mode, purchase, quantity, sku))
+    canonical = _encode(_Fields(dict(labels), mode, purchase, quantity, sku))
     return UsageState(canonical.decode(), sha256(canonical).hexdigest()[:32])
 
 
-@lru_cache(maxsize=STATES_CACHED_MAX)
-def fields_of(canonical: str) -> StateFields:
-    return _decode(canonical)
-
-
 _encode = msgspec.json.Encoder(order="sorted").encode
-_decode = msgspec.json.Decoder(StateFields).decode

@@ -4,21 +4,20 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from services.metering.domain.coverage import seconds_in
-from services.metering.domain.facts import Conflict, metered_hours
+from services.metering.domain.facts import Conflict, MeteredHour, metered_hours
 from services.metering.domain.folding import HourKey, fold_reports, hours_touched
 from services.metering.storage.coverage import ROWS_PER_STATEMENT_MAX, add_coverage, read_hours
-from shared.contracts.facts import UsageMetered
 from shared.contracts.usage import UsageReport
 from shared.database import Database
 
 
 class Metered(NamedTuple):
-    """`facts` has one for every resource-hour that the reports touch, changed or not.
+    """`hours` has every resource-hour that the reports touch, changed or not.
 
     `seconds` are as reported, each once per window of the batch.
     """
 
-    facts: list[UsageMetered]
+    hours: list[MeteredHour]
     conflicts: list[Conflict]
     seconds: int
     windows: int
@@ -32,29 +31,29 @@ async def meter_reports(database: Database, reports: Sequence[UsageReport]) -> M
         return Metered([], [], 0, 0, 0)
     async with database.transaction() as connection:
         changed = await add_coverage(connection, windows)
-    facts, conflicts = await tell_hours(database, hours_touched(windows))
+    hours, conflicts = await read_metered(database, hours_touched(windows))
     seconds = sum([seconds_in(ranges) for ranges in windows.values()])
-    return Metered(facts, conflicts, seconds, len(windows), changed)
+    return Metered(hours, conflicts, seconds, len(windows), changed)
 
 
-async def tell_hours(
+async def read_metered(
     database: Database, keys: Sequence[HourKey]
-) -> tuple[list[UsageMetered], list[Conflict]]:
-    """The facts of resource-hours whose changes are committed.
+) -> tuple[list[MeteredHour], list[Conflict]]:
+    """What is to be told of resource-hours whose changes are committed.
 
-    They are read after the commit, in snapshots of their own, never inside the transaction and never
+    It is read after the commit, in snapshots of its own, never inside the transaction and never
     from its RETURNING. There a worker would see its own uncommitted rows beside the old ones of another:
     with one state written by each, both would tell the same sum of revisions for different contents, and
     the reader downstream would keep the wrong one for ever. Snapshots hold committed rows only and are
     ordered, each containing the one before; each change adds one to the sum. So equal sums mean that
     nothing lies between two reads, whoever made them, a zombie worker too.
     """
-    facts: list[UsageMetered] = []
+    hours: list[MeteredHour] = []
     conflicts: list[Conflict] = []
     async with database.reading() as connection:
         for first in range(0, len(keys), ROWS_PER_STATEMENT_MAX):
             page = keys[first : first + ROWS_PER_STATEMENT_MAX]
             told, disputed = metered_hours(page, await read_hours(connection, page))
-            facts += told
+            hours += told
             conflicts += disputed
-    return facts, conflicts
+    return hours, conflicts

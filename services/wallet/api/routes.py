@@ -44,24 +44,12 @@ def build_api(context: Context) -> FastAPI:
 def _account_routes(context: Context) -> APIRouter:
     routes = APIRouter(prefix="/v1")
 
-    @routes.get("/accounts/{account_id}", summary="What the wallet knows of an account")
-    async def get_account(account_id: AccountIdPath) -> schemas.AccountOut:
-        row = await read_account(context, account_id)
-        return schemas.AccountOut(
-            account_id=row.account_id,
-            name=row.name,
-            kind=row.kind,
-            registered_at=row.registered_at,
-            opened=row.opened,
-            created_at=row.created_at,
-        )
-
-    @routes.get("/accounts/{account_id}/balance", summary="What it has, owes and burns")
+    @routes.get("/accounts/{account_id:path}/balance", summary="What it has, owes and burns")
     async def get_balance(account_id: AccountIdPath) -> schemas.BalanceOut:
         return _balance(await read_balance(context, account_id))
 
     @routes.post(
-        "/accounts/{account_id}/top-ups",
+        "/accounts/{account_id:path}/top-ups",
         status_code=201,
         summary="Book cash that came in, once per reference; debt is paid first",
         responses={200: {"description": "Booked before under this reference: the first answer"}},
@@ -83,7 +71,7 @@ def _account_routes(context: Context) -> APIRouter:
         )
 
     @routes.post(
-        "/accounts/{account_id}/grants",
+        "/accounts/{account_id:path}/grants",
         status_code=201,
         summary="Give promotional credit, once per reference",
         responses={200: {"description": "Given before under this reference: the first answer"}},
@@ -115,7 +103,7 @@ def _account_routes(context: Context) -> APIRouter:
             occurred_at=done.occurred_at,
         )
 
-    @routes.get("/accounts/{account_id}/journal", summary="Entries with their transfers, newest first")
+    @routes.get("/accounts/{account_id:path}/journal", summary="Entries with their transfers, newest first")
     async def get_journal(
         account_id: AccountIdPath, limit: PageLimit = PAGE_ITEMS_DEFAULT, cursor: PageCursor = None
     ) -> schemas.JournalPage:
@@ -127,7 +115,7 @@ def _account_routes(context: Context) -> APIRouter:
             next_cursor=encode_cursor(str(entries[-1].entry.entry_id)) if more else None,
         )
 
-    @routes.get("/accounts/{account_id}/charges", summary="One per resource-hour: why this amount")
+    @routes.get("/accounts/{account_id:path}/charges", summary="One per resource-hour: why this amount")
     async def get_charges(
         account_id: AccountIdPath,
         first: Annotated[Instant | None, Query(alias="from")] = None,
@@ -150,6 +138,19 @@ def _account_routes(context: Context) -> APIRouter:
         return schemas.ChargesPage(
             items=[_charge(explained) for explained in charges],
             next_cursor=_charge_cursor(charges[-1]) if more else None,
+        )
+
+    # An id may hold a slash, so the path without a last part stands after those that have one.
+    @routes.get("/accounts/{account_id:path}", summary="What the wallet knows of an account")
+    async def get_account(account_id: AccountIdPath) -> schemas.AccountOut:
+        row = await read_account(context, account_id)
+        return schemas.AccountOut(
+            account_id=row.account_id,
+            name=row.name,
+            kind=row.kind,
+            registered_at=row.registered_at,
+            opened=row.opened,
+            created_at=row.created_at,
         )
 
     @routes.get("/unknown-accounts", summary="Charged or topped up, but never opened")

@@ -28,6 +28,7 @@ class _Out(BaseModel):
 
 class TopUpIn(_In):
     amount: CnyPositive
+    currency: Literal["CNY"] = "CNY"
     channel: Channel
     reference: ReferenceField
 
@@ -46,6 +47,7 @@ class TopUpOut(_Out):
 class GrantIn(_In):
     kind: Literal["promo", "compensation"]
     amount: CnyPositive
+    currency: Literal["CNY"] = "CNY"
     priority: Priority | None = None
     effective_at: Instant | None = Field(default=None, description="Default: now.")
     expires_at: Instant | None = Field(default=None, description="Default: never.")

@@ -258,15 +258,24 @@ def _settle_hour(
 
 
 def _changes(charge: ChargeToSettle, cuts: Sequence[int]) -> list[int]:
-    """What each piece owes more (or less) than was settled. The last piece takes what the amount says."""
+    """What each piece owes more (or less) than was settled."""
     inner = cuts[1:-1]
     if not inner:
         return [charge.amount - charge.settled]
-    now = [0, *(due_before(charge.lines, cut) for cut in inner), charge.amount]
-    before = [0, *(due_before(charge.settled_lines, cut) for cut in inner), charge.settled]
+    now = pairwise(_due_at(inner, charge.lines, charge.amount))
+    before = pairwise(_due_at(inner, charge.settled_lines, charge.settled))
     return [
-        (now[index + 1] - now[index]) - (before[index + 1] - before[index]) for index in range(len(cuts) - 1)
+        (due_until - due) - (was_until - was)
+        for (due, due_until), (was, was_until) in zip(now, before, strict=True)
     ]
+
+
+def _due_at(inner: Sequence[int], lines: Sequence[ChargeLine], amount: int) -> list[int]:
+    """What is due before each cut, from 0 up to the amount: lines that say otherwise cannot break a bill."""
+    due = [0]
+    for cut in inner:
+        due.append(min(amount, max(due[-1], due_before(lines, cut))))
+    return [*due, amount]
 
 
 def _give_back(

@@ -1,3 +1,3 @@
-from shared.database import run_migrations_env
+from shared.migrations import run_migrations_env
 
 run_migrations_env()

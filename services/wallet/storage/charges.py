@@ -63,6 +63,7 @@ _ACCOUNTS_DUE = text(
         SELECT waiting.account_id FROM unsettled_hour waiting JOIN account USING (account_id)
         WHERE waiting.hour <= :due_until
           AND (account.charged_at <= :quiet_since OR waiting.marked_at <= :marked_until)
+          AND (account.opened OR waiting.marked_at <= :unopened_until)
           AND waiting.account_id <> ALL(CAST(:set_aside AS text[]))
           AND (CAST(:only AS text) IS NULL OR waiting.account_id = :only)
         ORDER BY waiting.hour, waiting.account_id LIMIT :limit
@@ -165,6 +166,18 @@ class Applied(NamedTuple):
     applied: int
 
 
+class DueLimits(NamedTuple):
+    """Due are hours that began at or before `due_until`, of accounts that were charged last at or before
+    `quiet_since`, or marked at or before `marked_until`; of accounts not opened yet, whose trial may still
+    come, those marked at or before `unopened_until`.
+    """
+
+    due_until: datetime
+    quiet_since: datetime
+    marked_until: datetime
+    unopened_until: datetime
+
+
 class HourDue(NamedTuple):
     account_id: str
     hour: datetime
@@ -238,23 +251,16 @@ async def apply(connection: AsyncConnection, charges: Sequence[Charge], now: dat
 
 async def accounts_due(
     connection: AsyncConnection,
-    due_until: datetime,
-    quiet_since: datetime,
-    marked_until: datetime,
+    limits: DueLimits,
     set_aside: Collection[str],
     only: str | None,
     limit: int,
 ) -> list[str]:
-    """Accounts with an hour to settle that began at or before `due_until`, the oldest hours first.
-
-    Only accounts that have been quiet, or of which a mark has waited long enough.
-    """
+    """Accounts with an hour to settle, the oldest hours first."""
     rows = await connection.execute(
         _ACCOUNTS_DUE,
         {
-            "due_until": due_until,
-            "quiet_since": quiet_since,
-            "marked_until": marked_until,
+            **limits._asdict(),
             "set_aside": list(set_aside),
             "only": only,
             "limit": limit,

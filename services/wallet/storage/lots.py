@@ -46,9 +46,6 @@ _ALL = text(
     ORDER BY account_id, lot_id
     """
 )
-_CREDITS = text(
-    f"SELECT {_COLUMNS} FROM lot WHERE account_id = :account_id AND open AND kind <> 'cash' ORDER BY lot_id"
-)
 _OF_ENTRY = text(f"SELECT {_COLUMNS} FROM lot WHERE account_id = :account_id AND entry_id = :entry_id")
 _WRITE_REMAINING = text(
     """
@@ -146,12 +143,6 @@ async def paying(
 async def every(connection: AsyncConnection, account_ids: Collection[str]) -> dict[str, list[Lot]]:
     rows = await connection.execute(_ALL, {"account_ids": list(account_ids)})
     return _by_account(rows.all())
-
-
-async def credits_of(connection: AsyncConnection, account_id: str) -> list[Lot]:
-    """Promotional lots with something left, also those that have ended or not begun, in burn order."""
-    rows = await connection.execute(_CREDITS, {"account_id": account_id})
-    return sorted((Lot(*row) for row in rows), key=Lot.burn_order)
 
 
 async def of_entry(connection: AsyncConnection, account_id: str, entry_id: UUID) -> Lot:

@@ -7,7 +7,7 @@ from datetime import datetime
 from services.wallet.domain.account import Account
 from services.wallet.domain.lots import Lot
 from services.wallet.domain.standing import runway_seconds
-from services.wallet.storage import accounts, lots
+from services.wallet.storage import balances
 from services.wallet.usecases.context import Context, retried
 from shared.errors import NotFound
 
@@ -24,11 +24,11 @@ class Balance:
 
 @retried
 async def read_balance(context: Context, account_id: str) -> Balance:
-    async with context.database.snapshot() as connection:
+    async with context.database.reading() as connection:
         now = context.clock()
-        account = (await accounts.read(connection, [account_id], now)).get(account_id)
-        if account is None:
-            raise NotFound(f"there is no wallet of account {account_id}")
-        credit_lots = await lots.credits_of(connection, account_id)
+        found = await balances.read(connection, account_id, now)
+    if found is None:
+        raise NotFound(f"there is no wallet of account {account_id}")
+    account, credit_lots = found
     runway = runway_seconds(account.funds.spendable, account.burn_rate_per_hour)
     return Balance(account, credit_lots, runway, now)

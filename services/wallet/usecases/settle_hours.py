@@ -21,7 +21,7 @@ from services.wallet.domain.settlement import (
     settle_account,
 )
 from services.wallet.storage import accounts, charges, journal, lots
-from services.wallet.storage.charges import AllocationRow, ChargeRow, HourDue
+from services.wallet.storage.charges import AllocationRow, ChargeRow, DueLimits, HourDue
 from services.wallet.storage.journal import Entry
 from services.wallet.storage.lots import NewLot, RemainingChange
 from services.wallet.usecases.context import Context
@@ -91,21 +91,22 @@ class Settler:
 async def settle_hours(context: Context, set_aside: Collection[str] = (), only: str | None = None) -> int:
     """Settle account-hours that are due, each account's in order of time; how many. 0: nothing is due.
 
-    Without the accounts in `set_aside`; of one account `only`, if given. One transaction under the locks of the accounts: a second worker waits, looks again and finds nothing.
+    Without the accounts in `set_aside`; of one account `only`, if given. One transaction under the locks of
+    the accounts: a second worker waits, looks again and finds nothing.
     """
     settings = context.settings
-    due_until, quiet_since, marked_until = _limits(context)
+    limits = _limits(context)
     async with context.database.transaction() as connection:
         account_ids = await charges.accounts_due(
-            connection, due_until, quiet_since, marked_until, set_aside, only, settings.settle_hours_max
+            connection, limits, set_aside, only, settings.settle_hours_max
         )
         if not account_ids:
             return 0
         await accounts.lock(connection, account_ids)
         now = context.clock()
         before = await accounts.read(connection, account_ids, now)
-        found = await charges.hours_due(connection, account_ids, due_until, settings.settle_hours_max)
-        hours = _ready(found, before, quiet_since, marked_until)
+        found = await charges.hours_due(connection, account_ids, limits.due_until, settings.settle_hours_max)
+        hours = _ready(found, before, limits)
         if not hours:
             return 0
         account_ids = sorted({due.account_id for due in hours})
@@ -151,18 +152,18 @@ async def settle_hours(context: Context, set_aside: Collection[str] = (), only: 
 async def _accounts_due(context: Context, set_aside: Collection[str]) -> list[str]:
     async with context.database.reading() as connection:
         return await charges.accounts_due(
-            connection, *_limits(context), set_aside, None, context.settings.settle_hours_max
+            connection, _limits(context), set_aside, None, context.settings.settle_hours_max
         )
 
 
-def _limits(context: Context) -> tuple[datetime, datetime, datetime]:
-    """Due: hours that began until the first; accounts quiet since the second, or marked until the third."""
+def _limits(context: Context) -> DueLimits:
     settings = context.settings
     now = context.clock()
-    return (
-        now - timedelta(seconds=settings.settle_grace_seconds + SECONDS_PER_HOUR),
-        now - timedelta(seconds=settings.settle_quiet_seconds),
-        now - timedelta(seconds=settings.settle_wait_seconds),
+    return DueLimits(
+        due_until=now - timedelta(seconds=settings.settle_grace_seconds + SECONDS_PER_HOUR),
+        quiet_since=now - timedelta(seconds=settings.settle_quiet_seconds),
+        marked_until=now - timedelta(seconds=settings.settle_wait_seconds),
+        unopened_until=now - timedelta(seconds=settings.settle_unopened_wait_seconds),
     )
 
 
@@ -175,17 +176,12 @@ async def measure_unsettled(context: Context) -> None:
     _age.set(max(0.0, age))
 
 
-def _ready(
-    found: Sequence[HourDue],
-    before: Mapping[str, Account],
-    quiet_since: datetime,
-    marked_until: datetime,
-) -> list[HourDue]:
+def _ready(found: Sequence[HourDue], before: Mapping[str, Account], limits: DueLimits) -> list[HourDue]:
     """Hours of accounts that are quiet or have one that waited long enough: all of an account or none."""
     ready = set()
     for due in found:
         charged_at = before[due.account_id].charged_at
-        if charged_at is None or charged_at <= quiet_since or due.marked_at <= marked_until:
+        if charged_at is None or charged_at <= limits.quiet_since or due.marked_at <= limits.marked_until:
             ready.add(due.account_id)
     return [due for due in found if due.account_id in ready]
 

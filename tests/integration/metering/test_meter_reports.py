@@ -5,14 +5,15 @@ import random
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 
+import msgspec
 import pytest
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 from sqlalchemy import text
 from sqlalchemy.exc import DBAPIError
 
-from services.metering.consumers import usage_reported_handler
-from services.metering.domain.facts import metered_hours
+from services.metering.consumers import encode_metered, usage_reported_handler
+from services.metering.domain.facts import MeteredHour, metered_hours
 from services.metering.domain.folding import fold_reports, hours_touched
 from services.metering.domain.state import state_of
 from services.metering.storage import coverage
@@ -49,6 +50,10 @@ def canonical_states(reports: Sequence[UsageReport]) -> list[str]:
     ]
 
 
+def facts_of(hours: Sequence[MeteredHour]) -> list[UsageMetered]:
+    return [msgspec.json.decode(encode_metered(hour), type=UsageMetered) for hour in hours]
+
+
 def newest(facts: Sequence[UsageMetered]) -> list[UsageMetered]:
     """Of each resource-hour the fact with the greatest revision; fails when one revision says two things."""
     by_key: dict[tuple[str, str, str], dict[int, UsageMetered]] = {}
@@ -80,8 +85,8 @@ def random_reports(seed: int, count: int) -> list[UsageReport]:
 async def test_seconds_are_united_and_the_fact_of_the_hour_is_told(database: Database) -> None:
     await meter_reports(database, [report(0, 60), report(120, 180)])
     metered = await meter_reports(database, [report(60, 120)])
-    assert [segment.ranges for segment in metered.facts[0].segments] == [[(0, 180)]]
-    assert metered.facts[0].revision == 2
+    assert [segment.ranges for segment in facts_of(metered.hours)[0].segments] == [[(0, 180)]]
+    assert facts_of(metered.hours)[0].revision == 2
     assert (metered.windows, metered.windows_changed, metered.seconds) == (1, 1, 60)
 
 
@@ -92,7 +97,7 @@ async def test_the_same_batch_again_changes_no_row_and_tells_the_same_facts(data
     again = await meter_reports(database, random.Random(2).sample(batch, len(batch)))
     assert await rows_of(database) == rows
     assert again.windows_changed == 0
-    assert sorted(again.facts, key=repr) == sorted(first.facts, key=repr)
+    assert sorted(again.hours) == sorted(first.hours)
 
 
 async def test_a_batch_that_died_between_commit_and_publish_is_told_when_it_is_replayed(
@@ -103,7 +108,10 @@ async def test_a_batch_that_died_between_commit_and_publish_is_told_when_it_is_r
         await add_coverage(connection, fold_reports(batch))  # and here the worker dies
     replayed = await meter_reports(database, batch)
     assert replayed.windows_changed == 0
-    assert [(fact.resource_id, fact.revision) for fact in replayed.facts] == [("inst-8f2c", 1), ("b", 1)]
+    assert [(fact.resource_id, fact.revision) for fact in facts_of(replayed.hours)] == [
+        ("inst-8f2c", 1),
+        ("b", 1),
+    ]
 
 
 async def test_a_batch_that_died_before_its_commit_left_nothing(database: Database) -> None:
@@ -121,14 +129,14 @@ async def test_a_report_that_covers_no_whole_second_is_accepted_and_touches_noth
     database: Database,
 ) -> None:
     metered = await meter_reports(database, [report(7, 7)])
-    assert metered.facts == []
+    assert metered.hours == []
     assert await rows_of(database) == []
 
 
 async def test_conflicting_states_are_resolved_in_the_fact_and_kept_in_the_rows(database: Database) -> None:
     await meter_reports(database, [report(0, 100, since=1)])
     metered = await meter_reports(database, [report(40, 60, mode="no_gpu", since=0)])
-    assert {segment.mode: segment.ranges for segment in metered.facts[0].segments} == {
+    assert {segment.mode: segment.ranges for segment in facts_of(metered.hours)[0].segments} == {
         "gpu": [(0, 40), (60, 100)],
         "no_gpu": [(40, 60)],
     }
@@ -158,7 +166,7 @@ async def test_two_workers_that_interleave_never_tell_one_revision_with_two_cont
     assert inside[0].revision == inside[1].revision
     assert inside[0] != inside[1]
     assert [fact.revision for fact in after] == [3, 4]
-    assert {segment.mode: segment.ranges for segment in newest(after)[0].segments} == {
+    assert {segment.mode: segment.ranges for segment in newest(facts_of(after))[0].segments} == {
         "gpu": [(0, 20)],
         "no_gpu": [(100, 120)],
     }
@@ -173,7 +181,7 @@ async def test_many_workers_at_once_end_with_the_truth_and_no_deadlock(database:
 
     async def work(worker: int) -> None:
         for batch in shuffled[worker::6]:
-            facts.extend((await meter_reports(database, batch)).facts)
+            facts.extend(facts_of((await meter_reports(database, batch)).hours))
 
     await asyncio.gather(*(work(worker) for worker in range(6)))
     assert seconds_told(newest(facts)) == seconds_expected(reports, canonical_states(reports))
@@ -186,19 +194,19 @@ async def test_a_batch_larger_than_a_statement_is_added_and_told_whole(
     monkeypatch.setattr("services.metering.usecases.meter_reports.ROWS_PER_STATEMENT_MAX", 7)
     reports = [report(0, 24 * 3600, resource_id=f"disk-{number}") for number in (3, 1, 2)]
     metered = await meter_reports(database, reports)
-    assert (metered.windows, metered.windows_changed, len(metered.facts)) == (72, 72, 72)
-    assert seconds_told(metered.facts) == seconds_expected(reports, canonical_states(reports))
+    assert (metered.windows, metered.windows_changed, len(metered.hours)) == (72, 72, 72)
+    assert seconds_told(facts_of(metered.hours)) == seconds_expected(reports, canonical_states(reports))
 
 
 async def test_labels_at_their_limit_fit_the_key_and_come_back(database: Database) -> None:
     labels = {f"键{'k' * 61}{n:02}": "值" * 64 for n in range(16)}
     metered = await meter_reports(database, [report(labels=labels)])
-    assert metered.facts[0].segments[0].labels == labels
+    assert facts_of(metered.hours)[0].segments[0].labels == labels
 
 
 async def test_since_is_told_apart_to_the_microsecond(database: Database) -> None:
     metered = await meter_reports(database, [report(0, 10, since=1), report(5, 9, quantity=1, since=0)])
-    assert {segment.quantity: segment.ranges for segment in metered.facts[0].segments} == {
+    assert {segment.quantity: segment.ranges for segment in facts_of(metered.hours)[0].segments} == {
         8: [(0, 5), (9, 10)],
         1: [(5, 9)],
     }
@@ -217,7 +225,7 @@ async def test_a_batch_of_records_becomes_messages_and_refusals(database: Databa
     ]
     assert outcome.messages[0].value == (
         b'{"account_id":"acct-7","resource_id":"inst-1","hour":"2026-03-10T15:00:00Z","revision":1,'
-        b'"segments":[{"sku":"rtx-4090","quantity":1,"mode":"gpu","purchase":"on_demand","labels":{},'
+        b'"segments":[{"labels":{},"mode":"gpu","purchase":"on_demand","quantity":1,"sku":"rtx-4090",'
         b'"ranges":[[0,60]]}]}'
     )
     assert [(refusal.record.offset, refusal.code) for refusal in outcome.rejected] == [(1, "malformed_json")]

@@ -280,3 +280,21 @@ async def test_an_account_that_cannot_be_settled_does_not_stop_the_others(
     await owner.execute("UPDATE account SET debt = 0 WHERE account_id = 'b'")
     assert await settler.settle() == 0
     assert await Settler(context).settle() == 1
+
+
+async def test_usage_that_comes_before_its_account_is_opened_waits_for_the_trial(
+    context: Context, clock: MovingClock
+) -> None:
+    patient = make_context(context.settings.database_url, clock, settle_unopened_wait_seconds=600)
+    clock.now = NOON + timedelta(hours=3)
+    for account_id in ("a", "never-opened"):
+        await charge_account(context, charge(account_id, NOON_EPOCH, [line((0, HOUR))]))
+    clock.forward(seconds=60)
+    assert await settle_hours(patient) == 0
+    await open_accounts(context, [Opening("a", "", "personal", NOON, 10_000_000, 30)])
+    assert await settle_hours(patient) == 1
+    assert (await read_balance(context, "a")).account.debt == 0
+    clock.forward(seconds=600)
+    assert await settle_hours(patient) == 1
+    assert (await read_balance(context, "never-opened")).account.debt == 1_660_000
+    await patient.database.close()

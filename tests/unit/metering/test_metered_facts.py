@@ -1,12 +1,17 @@
 """What is told of an hour is built from all of its rows."""
 
+import json
 from datetime import timedelta
 
-from services.metering.domain.facts import Conflict, StoredWindows, metered_hours
+import msgspec
+
+from services.metering.consumers import encode_metered
+from services.metering.domain.facts import Conflict, MeteredHour, StoredWindows, metered_hours
 from services.metering.domain.state import state_of
 from shared.contracts.facts import Segment, UsageMetered
 from tests.support.metering import HOUR, SINCE
 
+ODD_LABELS = {"project": 'a "b" \\ c', "项目": "裁剪 🚀", "\u2028": "</script>"}
 GPU = state_of("rtx-4090", 8, "gpu", "on_demand", (("project", "clip"),)).canonical
 NO_GPU = state_of("rtx-4090", 8, "no_gpu", "on_demand", ()).canonical
 KEY = ("acct-7", "inst-8f2c", HOUR)
@@ -15,17 +20,23 @@ OTHER_KEY = ("acct-7", "inst-2", HOUR + 3600)
 
 def test_an_hour_of_one_row_is_told_as_it_is_stored() -> None:
     stored = StoredWindows([0], [SINCE], [GPU], ["{[0,60),[70,80)}"], [3])
-    facts, conflicts = metered_hours([KEY], stored)
-    assert facts == [
-        UsageMetered(
-            "acct-7",
-            "inst-8f2c",
-            "2026-03-10T15:00:00Z",
-            3,
-            [Segment("rtx-4090", 8, "gpu", "on_demand", {"project": "clip"}, [(0, 60), (70, 80)])],
-        )
-    ]
-    assert conflicts == []
+    assert metered_hours([KEY], stored) == ([MeteredHour(KEY, 3, [(GPU, "{[0,60),[70,80)}")])], [])
+
+
+def test_what_is_told_is_the_fact_of_the_contract_whatever_the_labels_hold() -> None:
+    odd = state_of("rtx-4090", 1, "gpu", "on_demand", tuple(ODD_LABELS.items())).canonical
+    told = encode_metered(MeteredHour(KEY, 7, [(GPU, "{[0,60),[70,80)}"), (odd, "{[60,70)}")]))
+    assert msgspec.json.decode(told, type=UsageMetered) == UsageMetered(
+        "acct-7",
+        "inst-8f2c",
+        "2026-03-10T15:00:00Z",
+        7,
+        [
+            Segment("rtx-4090", 8, "gpu", "on_demand", {"project": "clip"}, [(0, 60), (70, 80)]),
+            Segment("rtx-4090", 1, "gpu", "on_demand", ODD_LABELS, [(60, 70)]),
+        ],
+    )
+    assert json.loads(told)["segments"][1]["labels"] == ODD_LABELS
 
 
 def test_rows_in_any_order_find_their_hours_and_revisions_add_up() -> None:
@@ -37,12 +48,11 @@ def test_rows_in_any_order_find_their_hours_and_revisions_add_up() -> None:
         coverages=["{[0,60)}", "{[5,6)}", "{[50,70)}"],
         revisions=[3, 1, 4],
     )
-    facts, conflicts = metered_hours([KEY, OTHER_KEY], stored)
-    assert [(fact.resource_id, fact.revision) for fact in facts] == [("inst-8f2c", 1), ("inst-2", 7)]
-    assert {segment.mode: segment.ranges for segment in facts[1].segments} == {
-        "gpu": [(0, 50)],
-        "no_gpu": [(50, 70)],
-    }
+    hours, conflicts = metered_hours([KEY, OTHER_KEY], stored)
+    assert hours == [
+        MeteredHour(KEY, 1, [(GPU, "{[5,6)}")]),
+        MeteredHour(OTHER_KEY, 7, [(GPU, "{[0,50)}"), (NO_GPU, "{[50,70)}")]),
+    ]
     assert conflicts == [Conflict(OTHER_KEY, 10)]
 
 

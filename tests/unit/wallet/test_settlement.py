@@ -238,3 +238,12 @@ def test_what_comes_back_in_an_hour_pays_what_is_missing_in_it() -> None:
     assert settled.debt == 0
     assert settled.remaining == {CASH: 100}
     assert settled.hours[0].transfers == [Transfer(chart.REVENUE, chart.lot(CASH), 100)]
+
+
+def test_lines_that_do_not_add_up_to_their_charge_cannot_charge_more_than_it() -> None:
+    voucher = make_lot(1, "promo", expires_at=NOON + timedelta(seconds=1800))
+    cash = make_lot(2, "cash")
+    settled = settle([voucher, cash], ChargeToSettle("i", 1_000, 0, [line((0, 3600), price=3600)]))
+    assert paid_by(settled) == [("i", PROMO, 0, 1800, 1_000)]
+    settled = settle([voucher, cash], ChargeToSettle("i", 1_000, 0, []))
+    assert paid_by(settled) == [("i", CASH, 1800, 3600, 1_000)]
