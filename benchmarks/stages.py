@@ -1,6 +1,5 @@
 """Each stage alone: its real composition in this process, its real database and broker, the load in place."""
 
-import asyncio
 import os
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
@@ -39,7 +38,6 @@ from shared.time import SECONDS_PER_HOUR, epoch_second, format_epoch, hour_of, s
 from tests.support.clients import end_offsets, read_topic
 from tests.support.databases import DatabaseUrls, fresh_database, unique_suffix
 
-JOIN_SECONDS: Final = 60.0
 METERING: Final = "services.metering.usecases.meter_reports"
 DEFAULT_BOOK: Final = Path(services.pricing.app.__file__).parent / "price_books" / "default.json"
 
@@ -59,30 +57,8 @@ class Bench:
         return fresh_database(self.postgres_dsn, service)
 
     async def skip_backlog(self, group: str, topic: Topic) -> None:
-        """What an earlier run left in the topic is not this run's work.
-
-        It joins the group: a broker takes commits of a group only from its members once it had some.
-        """
+        """The group begins at the topic's end: what an earlier run left there is not this run's work."""
         await ensure_topics(self.kafka)
-        if not await self._backlog(group, topic):
-            return
-        consumer = AIOKafkaConsumer(
-            topic.name,
-            bootstrap_servers=self.kafka.bootstrap,
-            group_id=group,
-            enable_auto_commit=False,
-            auto_offset_reset="earliest",
-        )
-        await consumer.start()
-        try:
-            async with asyncio.timeout(JOIN_SECONDS):
-                while len(consumer.assignment()) < self.kafka.partitions:
-                    await consumer.getmany(timeout_ms=100, max_records=1)
-            await consumer.commit(await topic_ends(self.kafka, topic))
-        finally:
-            await consumer.stop()
-
-    async def _backlog(self, group: str, topic: Topic) -> int:
         ends = await topic_ends(self.kafka, topic)
         consumer = AIOKafkaConsumer(
             bootstrap_servers=self.kafka.bootstrap, group_id=group, enable_auto_commit=False
@@ -90,7 +66,8 @@ class Bench:
         await consumer.start()
         try:
             consumer.assign(list(ends))
-            return sum([end - (await consumer.committed(place) or 0) for place, end in ends.items()])
+            if any([end > (await consumer.committed(place) or 0) for place, end in ends.items()]):
+                await consumer.commit(ends)
         finally:
             await consumer.stop()
 
@@ -130,7 +107,6 @@ async def _metering(bench: Bench, *, resources: int, rounds: int, adjoining: int
         rounds=rounds,
         adjoining=adjoining,
     )
-    await bench.skip_backlog("metering", USAGE_REPORTED)
     async with bench.database("metering") as urls:
         settings = MeteringSettings(database_url=urls.role_url)
         service = await services.metering.app.compose(settings, bench.kafka)
@@ -163,7 +139,6 @@ async def _metering(bench: Bench, *, resources: int, rounds: int, adjoining: int
 async def pricing_kafka_to_kafka(bench: Bench) -> Result:
     prefix = f"bench-{unique_suffix()}"
     load = metered_facts(prefix, bench.sized(150_000))
-    await bench.skip_backlog("pricing", USAGE_METERED)
     async with bench.database("pricing") as urls:
         service = await services.pricing.app.compose(PricingSettings(database_url=urls.role_url), bench.kafka)
         watch = LoopWatch(USAGE_METERED)
@@ -213,7 +188,6 @@ async def wallet_charges(bench: Bench) -> Result:
     prefix = f"bench-{unique_suffix()}"
     hour = hour_of(epoch_second(system_clock()))
     load = rated_facts(prefix, [hour], resources=10_000, revisions=max(2, int(30 * bench.scale)))
-    await bench.skip_backlog("wallet", CHARGE_RATED)
     async with bench.database("wallet") as urls:
         service = await services.wallet.app.compose(WalletSettings(database_url=urls.role_url), bench.kafka)
         watch = LoopWatch(CHARGE_RATED)
@@ -248,8 +222,6 @@ async def wallet_settlement(bench: Bench) -> Result:
     hours = [newest - SECONDS_PER_HOUR * back for back in range(max(2, int(10 * bench.scale)))]
     load = rated_facts(prefix, sorted(hours), resources=10_000, revisions=1)
     accounts = openings(prefix, min(hours))
-    await bench.skip_backlog("wallet", CHARGE_RATED)
-    await bench.skip_backlog("wallet", ACCOUNT_OPENED)
     async with bench.database("wallet") as urls:
         settings = WalletSettings(database_url=urls.role_url, settle_quiet_seconds=0, settle_grace_seconds=0)
         for topic, worker, part in ((ACCOUNT_OPENED, "openings", accounts), (CHARGE_RATED, "charges", load)):
@@ -292,6 +264,7 @@ async def _settle_all(settings: WalletSettings) -> tuple[int, float]:
 async def _run(bench: Bench, watch: LoopWatch, service: Service, kind: str, load: Load) -> None:
     """Workers named `kind` or `kind-<number>` join, then the topic is filled, then the gate opens."""
     workers = [worker for worker in service.workers if worker.name.partition("-")[0] == kind]
+    await bench.skip_backlog(watch.group, watch.topic)
     async with working(service, workers):
         await watch.assigned(len(workers))
         begin = await topic_ends(bench.kafka, watch.topic)
