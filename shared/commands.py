@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Final, TypeVar
 from pydantic import ValidationError
 from pydantic_settings import BaseSettings
 
-from shared.logs import setup_logging
 from shared.settings import KafkaSettings, ServiceSettings
+from shared.telemetry import setup_logging
 
 if TYPE_CHECKING:
     from shared.serving import Service

@@ -75,9 +75,9 @@ async def test_reports_become_facts_bad_ones_dead_letters_and_a_killed_worker_lo
     async def newest_facts() -> dict[str, UsageMetered]:
         newest: dict[str, UsageMetered] = {}
         for record in await read_all(kafka, USAGE_METERED.name, kafka.partitions):
+            if not (record.key or b"").startswith(f"{account_id}|".encode()):
+                continue  # another test's, some of them broken on purpose
             fact = _fact(record)
-            if fact.account_id != account_id:
-                continue
             known = newest.get(fact.resource_id)
             if known is not None and known.revision == fact.revision:
                 assert known == fact

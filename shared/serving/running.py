@@ -1,4 +1,4 @@
-"""How a service runs: `api` serves its routes, `worker` runs its consumers, `all` does both in one process.
+"""Roles: `api` serves its routes, `worker` runs its consumers, `all` does both in one process.
 
 Every role serves /healthz, /readyz and /metrics. SIGTERM or SIGINT ends it: the API finishes what it has,
 the workers finish and commit the batch in hand, then the connections are closed.
@@ -20,11 +20,10 @@ import uvloop
 from fastapi import FastAPI, Response
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 
-from shared.http_protocol import LimitedHeadProtocol
-from shared.logs import setup_logging
 from shared.problems import install_problems, problem_response
+from shared.serving.http_protocol import LimitedHeadProtocol
 from shared.settings import ServiceSettings
-from shared.telemetry import instrument, setup_telemetry
+from shared.telemetry import instrument, setup_logging, setup_telemetry
 
 log = logging.getLogger(__name__)
 
