@@ -268,7 +268,7 @@ async def _run(bench: Bench, watch: LoopWatch, service: Service, kind: str, load
     async with working(service, workers):
         await watch.assigned(len(workers))
         begin = await topic_ends(bench.kafka, watch.topic)
-        async with _publisher(bench.kafka) as publisher:
+        async with publishing(bench.kafka) as publisher:
             await publish(publisher, load)
         await watch.handle_all(
             {place.partition: offset for place, offset in begin.items()}, len(load.messages)
@@ -276,7 +276,7 @@ async def _run(bench: Bench, watch: LoopWatch, service: Service, kind: str, load
 
 
 @asynccontextmanager
-async def _publisher(kafka: KafkaSettings) -> AsyncIterator[Publisher]:
+async def publishing(kafka: KafkaSettings) -> AsyncIterator[Publisher]:
     publisher = Publisher(kafka)
     try:
         yield publisher
