@@ -27,7 +27,7 @@ from opentelemetry.metrics import get_meter
 from shared.contracts.topics import Topic
 from shared.database import is_transient
 from shared.kafka.publisher import Message, Publisher
-from shared.kafka.topics import ensure_topics
+from shared.kafka.topics import MESSAGE_BYTES_MAX, ensure_topics
 from shared.kafka.tracing import links_of
 from shared.settings import KafkaSettings
 from shared.time import Clock, format_instant
@@ -38,6 +38,7 @@ _meter = get_meter(__name__)
 _records = _meter.create_counter("kafka.records", description="records consumed")
 _batches = _meter.create_counter("kafka.batches", description="batches handled")
 _retries = _meter.create_counter("kafka.batch.retries", description="batches tried again after a fault")
+_sessions_lost = _meter.create_counter("kafka.sessions.lost", description="sessions ended by broker trouble")
 _dead_letters = _meter.create_counter("kafka.dead_letters", description="records refused, by topic and code")
 _lag = _meter.create_gauge("kafka.lag", description="records behind the end of the topic, by partition")
 _batch_seconds = _meter.create_histogram(
@@ -53,6 +54,8 @@ FETCH_BYTES_MAX: Final = 32 * 1024 * 1024
 PARTITION_FETCH_BYTES_MAX: Final = 8 * 1024 * 1024
 LAG_EVERY_SECONDS: Final = 5.0
 DETAIL_CHARACTERS_MAX: Final = 1_000
+CUT_BYTES: Final = 64 * 1024
+KEY_BYTES_MAX: Final = 1_024
 
 
 class Record(NamedTuple):
@@ -119,6 +122,7 @@ class BatchConsumer:
             try:
                 await self._session(stop, backoff)
             except (KafkaError, OSError) as error:
+                _sessions_lost.add(1, self._attributes)
                 log.warning("%s: broker trouble, trying again: %s", self._topic.name, _one_line(error))
                 await backoff.wait(stop)
 
@@ -231,8 +235,12 @@ class BatchConsumer:
 
     def _dead_letter(self, rejected: Rejected, at: datetime) -> Message:
         record = rejected.record
+        own, value = record.headers, record.value or b""
+        if len(value) + sum(len(name) + len(text or b"") for name, text in own) > MESSAGE_BYTES_MAX:
+            # It came compressed and would not fit as it is: what it was can still be seen.
+            own, value = [("dead-letter-cut-from-bytes", str(len(value)).encode())], value[:CUT_BYTES]
         headers = [
-            *record.headers,
+            *own,
             ("dead-letter-code", rejected.code.encode()),
             ("dead-letter-detail", rejected.detail[:DETAIL_CHARACTERS_MAX].encode()),
             ("dead-letter-topic", record.topic.encode()),
@@ -240,7 +248,8 @@ class BatchConsumer:
             ("dead-letter-offset", str(record.offset).encode()),
             ("dead-letter-at", format_instant(at).encode()),
         ]
-        return Message(self._topic.dead_letter, record.key, record.value or b"", record.key or b"", headers)
+        key = (record.key or b"")[:KEY_BYTES_MAX] or None
+        return Message(self._topic.dead_letter, key, value, key or b"", headers)
 
     async def _commit(self, consumer: AIOKafkaConsumer, batch: Sequence[Record]) -> None:
         offsets: dict[TopicPartition, int] = {}

@@ -364,6 +364,7 @@ def _assert_problem(status: int, content_type: str, problem: JsonObject, allowed
     [
         (b"GET /healthz HTTP/1.1\r\nhost: x\r\n" + b"a: " + b"x" * 300_000, "headers_too_large"),
         (b"GET /healthz HTTP/1.1\r\nhost: x\r\n" + b"a: x\r\n" * 50_000, "headers_too_large"),
+        (b"GET /healthz HTTP/1.1\r\nhost: x\r\na: " + b"x" * 66_000 + b"\r\n\r\n", "headers_too_large"),
         (b"\x16\x03\x01\x00 not HTTP\r\n\r\n", "malformed_http"),
     ],
 )
