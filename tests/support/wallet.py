@@ -156,6 +156,7 @@ def make_lot(
     remaining: int | None = None,
     effective_at: datetime = NOON,
     expires_at: datetime | None = None,
+    created_at: datetime | None = None,
     swept: bool = False,
 ) -> Lot:
     """A lot whose id is its number."""
@@ -167,6 +168,7 @@ def make_lot(
         granted if remaining is None else remaining,
         effective_at,
         expires_at,
+        effective_at if created_at is None else created_at,
         swept,
     )
 
