@@ -11,6 +11,8 @@ from services.wallet.domain import chart
 from services.wallet.domain.chart import Transfer
 from services.wallet.domain.commands import Grant, TopUp
 from services.wallet.domain.openings import Opening
+from services.wallet.storage import journal
+from services.wallet.storage.journal import Entry
 from services.wallet.usecases.context import Context
 from services.wallet.usecases.expire_lots import expire_lots
 from services.wallet.usecases.grant_credit import grant_credit
@@ -25,6 +27,7 @@ from tests.support.wallet import (
     NOON,
     NOON_EPOCH,
     MovingClock,
+    caught_up,
     charge,
     charge_account,
     journal_of,
@@ -181,7 +184,7 @@ async def test_what_a_swept_lot_had_paid_comes_back_as_compensation_for_30_days(
     await charge_account(context, charge("a", NOON_EPOCH, [line((0, HOUR))]))
     clock.forward(seconds=3)
     await settle_all(context)
-    assert await expire_lots(context) == 1
+    assert await expire_lots(context, caught_up) == 1
     await charge_account(context, charge("a", NOON_EPOCH, [line((0, 1800))], revision=2))
     clock.forward(seconds=3)
     await settle_all(context)
@@ -201,7 +204,7 @@ async def test_what_a_burned_lot_past_its_grace_had_paid_comes_back_as_compensat
     clock.forward(seconds=3)
     await settle_all(context)
     clock.forward(hours=1)
-    assert await expire_lots(context) == 0
+    assert await expire_lots(context, caught_up) == 0
     told = await standings_told(context, "a")
     for revision, seconds in ((2, 600), (3, 500)):
         await charge_account(
@@ -213,7 +216,7 @@ async def test_what_a_burned_lot_past_its_grace_had_paid_comes_back_as_compensat
         assert {lot.kind for lot in balance.credits} == {"compensation"}
         assert balance.account.funds.available == 400_000 - line((0, seconds)).amount
     clock.forward(days=1)
-    assert await expire_lots(context) == 0
+    assert await expire_lots(context, caught_up) == 0
     assert [fact.standing for fact in told] == ["exhausted"]
     assert [fact.standing for fact in await standings_told(context, "a")] == ["exhausted", "low"]
 
@@ -279,18 +282,28 @@ async def test_prompt_settlement_leaves_hours_alone_that_no_ended_lot_pays_for(
 ) -> None:
     await grant_credit(context, Grant("a", "promo", 5_000_000, "v", expires_at=NOON + timedelta(minutes=30)))
     await grant_credit(context, Grant("b", "promo", 5_000_000, "v", expires_at=NOON + timedelta(hours=9)))
-    clock.now = NOON + timedelta(minutes=70)
+    clock.now = NOON + timedelta(minutes=64)
     for account_id in ("a", "b"):
         await charge_account(
             context,
             charge(account_id, NOON_EPOCH, [line((0, HOUR))]),
-            charge(account_id, NOON_EPOCH + HOUR, [line((0, 600))]),
+            charge(account_id, NOON_EPOCH + HOUR, [line((0, 200))]),
         )
     assert await settle_hours(context) == 0
     clock.forward(seconds=2)
     assert await settle_all(context) == 1
     accrued = [(await read_balance(context, account_id)).account.accrued for account_id in ("a", "b")]
-    assert accrued == [line((0, 600)).amount, line((0, 600)).amount + 1_660_000]
+    assert accrued == [line((0, 200)).amount, line((0, 200)).amount + 1_660_000]
+
+
+async def test_an_hour_may_be_paid_by_more_lots_than_a_smallint_counts(context: Context) -> None:
+    await top_up(context, TopUp("a", 1, "alipay", "r"))
+    moves = [Transfer(chart.PROMOTION, chart.BREAKAGE, 1)] * 40_000
+    entry = Entry("a", UUID(int=1), "grant", "many", None, NOON, "", None, moves)
+    async with context.database.transaction() as connection:
+        await journal.book(connection, [entry])
+    async with context.database.reading() as connection:
+        assert len((await journal.transfers(connection, "a", [entry.entry_id]))[entry.entry_id]) == 40_000
 
 
 async def test_debt_that_was_repaid_since_comes_back_as_cash(context: Context, clock: MovingClock) -> None:
