@@ -87,7 +87,7 @@ class AccountOut(_Out):
 
 
 class Credit(_Out):
-    """A promotional lot with something left; one that has expired counts for nothing (R15)."""
+    """A promotional lot with something left, also before it begins and after it ended."""
 
     lot_id: str
     kind: Literal["trial", "promo", "compensation"]
@@ -96,7 +96,8 @@ class Credit(_Out):
     priority: int = Field(description="Lower burns first (R11).")
     effective_at: Instant
     expires_at: Instant | None
-    expired: bool
+    expired: bool = Field(description="Over; what is left soon goes to breakage (R15).")
+    counts: bool = Field(description="Part of `available` now; false before it begins and after it ends.")
 
 
 class BalanceOut(_Out):
@@ -336,6 +337,7 @@ class HoldOut(_Out):
     purchase: Purchase
     seconds: int
     amount: CnyOut
+    state: Literal["active", "released", "expired"]
     created_at: Instant
     expires_at: Instant
 
