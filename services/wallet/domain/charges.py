@@ -1,7 +1,7 @@
 """Rated facts as the wallet keeps them: checked at the door, their lines carried as they came."""
 
 from collections.abc import Iterable
-from typing import Annotated, Final, NamedTuple
+from typing import Annotated, NamedTuple
 
 import msgspec
 from msgspec import Meta, Raw, Struct
@@ -53,8 +53,6 @@ _decode_fact = msgspec.json.Decoder(_Fact).decode
 _decode_lines = msgspec.json.Decoder(list[ChargeLine]).decode
 _decode_unpriced = msgspec.json.Decoder(list[Unpriced]).decode
 _NOTHING = b"[]"
-_HOUR_LATEST: Final = parse_epoch("9999-12-30T00:00:00Z")
-"""Beyond it instants that settlement and the burn rate compute would leave the calendar."""
 
 
 def decode_charge(value: bytes) -> Charge:
@@ -77,7 +75,7 @@ def decode_charge(value: bytes) -> Charge:
         raise InvalidFact(str(error)) from None
     if misfit is not None:
         raise InvalidFact(f"ranges of {misfit.sku}: not in order, or not of {misfit.seconds} seconds")
-    if hour % SECONDS_PER_HOUR or hour > _HOUR_LATEST:
+    if hour % SECONDS_PER_HOUR:
         raise InvalidFact(f"hour {fact.hour} is not the start of an hour")
     if not hour <= covered_until <= hour + SECONDS_PER_HOUR:
         raise InvalidFact(f"covered_until {fact.covered_until} is not in its hour")
