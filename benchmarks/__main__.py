@@ -23,7 +23,9 @@ REPOSITORY: Final = Path(__file__).resolve().parents[1]
 QUICK_SCALE: Final = 0.1
 
 MEASUREMENTS: Final[Mapping[str, Callable[[Bench], Awaitable[Result]]]] = {
-    "freshness": freshness.report_to_balance,
+    "freshness": freshness.idle,
+    "freshness-5000": freshness.under_5000,
+    "freshness-10000": freshness.under_10000,
     "metering-1": stages.metering_one_report_per_row,
     "metering-6": stages.metering_six_reports_per_row,
     "pricing": stages.pricing_kafka_to_kafka,

@@ -8,11 +8,9 @@ from signal import SIGTERM
 from time import perf_counter
 from typing import Final
 
-from aiokafka import AIOKafkaConsumer, TopicPartition
-
 from benchmarks.load import last_whole_hour, reports
 from benchmarks.results import Result
-from benchmarks.stages import Bench
+from benchmarks.stages import Bench, topic_ends
 from shared.contracts.topics import USAGE_REPORTED
 from shared.time import system_clock
 from tests.support.clients import CLOUDEVENTS_BATCH
@@ -126,10 +124,4 @@ async def _keep_posting(port: int, requests: list[bytes], deadline: float, tally
 
 
 async def _events_in_topic(bench: Bench) -> int:
-    consumer = AIOKafkaConsumer(bootstrap_servers=bench.kafka.bootstrap, enable_auto_commit=False)
-    await consumer.start()
-    try:
-        places = [TopicPartition(USAGE_REPORTED.name, number) for number in range(bench.kafka.partitions)]
-        return sum((await consumer.end_offsets(places)).values())
-    finally:
-        await consumer.stop()
+    return sum((await topic_ends(bench.kafka, USAGE_REPORTED)).values())

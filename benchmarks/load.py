@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from fractions import Fraction
+from functools import lru_cache
 from math import floor
 from typing import Final
 
@@ -39,17 +40,35 @@ def last_whole_hour(now: datetime) -> int:
     return hour_of(epoch_second(now)) - SECONDS_PER_HOUR
 
 
+class Fleet:
+    """Live instances that each report ten seconds at a time, from the start of one hour on."""
+
+    def __init__(self, prefix: str, hour: int, instances: int) -> None:
+        self.instances = instances
+        self._hour = hour
+        self._heads = [_report_head(prefix, number, hour) for number in range(instances)]
+        self._keys = [f"inst-{number}".encode() for number in range(instances)]
+
+    def report(self, number: int, turn: int) -> Message:
+        key = self._keys[number]
+        tail = _report_tail(self._hour + REPORT_SECONDS * turn)
+        return Message(USAGE_REPORTED.name, key, self._heads[number] + tail, key)
+
+    def reports(self, begin: int, end: int) -> list[Message]:
+        """The begin-th to end-th report of the fleet, counted turn by turn."""
+        places = (divmod(place, self.instances) for place in range(begin, end))
+        return [self.report(number, turn) for turn, number in places]
+
+
 def reports(prefix: str, hour: int, *, resources: int, rounds: int, adjoining: int) -> Load:
     """`rounds` reports of ten seconds for each resource in one hour.
 
     `adjoining` reports of a resource follow one another directly, as a longer linger gathers them; then comes
     the next resource. With 1 no resource comes twice before all have come once.
     """
-    heads = [_report_head(prefix, number, hour) for number in range(resources)]
-    tails = [_report_tail(hour + REPORT_SECONDS * turn) for turn in range(rounds)]
-    keys = [f"inst-{number}".encode() for number in range(resources)]
+    fleet = Fleet(prefix, hour, resources)
     messages = [
-        Message(USAGE_REPORTED.name, keys[number], heads[number] + tails[turn], keys[number])
+        fleet.report(number, turn)
         for begin in range(0, rounds, adjoining)
         for number in range(resources)
         for turn in range(begin, min(begin + adjoining, rounds))
@@ -66,6 +85,7 @@ def _report_head(prefix: str, number: int, hour: int) -> bytes:
     ).encode()
 
 
+@lru_cache(maxsize=1_024)
 def _report_tail(start: int) -> bytes:
     end = format_epoch(start + REPORT_SECONDS)
     return f'"start":"{format_epoch(start)}","end":"{end}"}},"id":"boot-1/{start}","time":"{end}"}}'.encode()

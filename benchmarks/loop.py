@@ -4,7 +4,7 @@ import asyncio
 import importlib
 import inspect
 from collections import defaultdict
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
 from functools import wraps
 from resource import RUSAGE_SELF, getrusage
@@ -17,6 +17,7 @@ from shared.contracts.topics import Topic
 from shared.kafka import Publisher
 from shared.kafka.consumer import BatchConsumer, Record
 from shared.serving import Service, Worker
+from tests.support.databases import unique_suffix
 
 SETTLE_SECONDS: Final = 60.0
 HANDLED_SECONDS: Final = 600.0
@@ -31,7 +32,8 @@ class LoopWatch:
         self.batches: list[int] = []
         self.began = 0.0
         self.ended = 0.0
-        self._topic = topic
+        self.topic = topic
+        self.group = f"bench-{unique_suffix()}"
         self._consumers = 0
         self._wanted = 0
         self._open = asyncio.Event()
@@ -45,8 +47,8 @@ class LoopWatch:
 
     @property
     def records(self) -> int:
-        """Handled so far; what a moved partition handles again counts once."""
-        return sum(self._handled[place] - first for place, first in self._first.items())
+        """Handled so far of the load; what a moved partition handles again counts once."""
+        return sum(max(0, self._handled[place] - first) for place, first in self._first.items())
 
     @property
     def elapsed_seconds(self) -> float:
@@ -74,6 +76,7 @@ class LoopWatch:
     def patched(self, steps: Sequence[tuple[str, str]]) -> Iterator[None]:
         """`steps` are (module, function) inside the handler, to be timed under the function's name."""
         undo = [
+            _replace(BatchConsumer, "_session", self._session),
             _replace(BatchConsumer, "_poll", self._poll),
             _replace(BatchConsumer, "_deliver", self._deliver),
             _replace(BatchConsumer, "_commit", self._commit),
@@ -90,11 +93,14 @@ class LoopWatch:
     async def assigned(self, consumers: int) -> None:
         """Until every consumer has its partitions: a group that still moves would be measured as well."""
         self._consumers = consumers
-        async with asyncio.timeout(SETTLE_SECONDS):
-            await self._all_assigned.wait()
+        try:
+            await asyncio.wait_for(self._all_assigned.wait(), SETTLE_SECONDS)
+        except TimeoutError:
+            raise AssertionError(f"partitions after {SETTLE_SECONDS} s: {self._assigned}") from None
 
-    async def handle_all(self, records: int) -> None:
-        """Opens the gate and returns once that many records are committed."""
+    async def handle_all(self, first_offsets: Mapping[int, int], records: int) -> None:
+        """Opens the gate and returns once all records from these offsets (by partition) on are committed."""
+        self._first = dict(first_offsets)
         self._wanted = records
         self._cpu_began = _cpu_seconds()
         self.began = perf_counter()
@@ -102,9 +108,18 @@ class LoopWatch:
         async with asyncio.timeout(HANDLED_SECONDS):
             await self._all_handled.wait()
 
+    def _session(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        """A group of its own: brokers keep a place for members of earlier runs for a while."""
+
+        async def session(loop: BatchConsumer, *arguments: Any) -> None:
+            loop._group_id = self.group  # noqa: SLF001 - as _topic_of
+            await original(loop, *arguments)
+
+        return session
+
     def _poll(self, original: Callable[..., Any]) -> Callable[..., Any]:
         async def poll(loop: BatchConsumer, consumer: AIOKafkaConsumer, stop: asyncio.Event) -> list[Record]:
-            if _topic_of(loop) == self._topic:
+            if _topic_of(loop) == self.topic:
                 await self._wait_at_the_gate(loop, consumer, stop)
             began = perf_counter()
             batch: list[Record] = await original(loop, consumer, stop)
@@ -151,13 +166,12 @@ class LoopWatch:
         async def commit(loop: BatchConsumer, consumer: AIOKafkaConsumer, batch: Sequence[Record]) -> None:
             began = perf_counter()
             await original(loop, consumer, batch)
-            if _topic_of(loop) == self._topic:
+            if _topic_of(loop) == self.topic:
                 self.ended = perf_counter()
                 self._cpu_ended = _cpu_seconds()
                 self.seconds["commit"] += self.ended - began
                 self.batches.append(len(batch))
                 for record in batch:
-                    self._first.setdefault(record.partition, record.offset)
                     self._handled[record.partition] = max(self._handled[record.partition], record.offset + 1)
                 if self.records >= self._wanted:
                     self._all_handled.set()
@@ -192,11 +206,9 @@ class LoopWatch:
 
 
 @asynccontextmanager
-async def working(service: Service, worker_names: Sequence[str]) -> AsyncIterator[None]:
-    """The named workers of a service, in this process; all of them are stopped and closed on exit."""
+async def working(service: Service, workers: Sequence[Worker]) -> AsyncIterator[None]:
+    """Some workers of a service, in this process; they are stopped and the service closed on exit."""
     stop = asyncio.Event()
-    workers = [worker for worker in service.workers if worker.name in worker_names]
-    assert len(workers) == len(worker_names), [worker.name for worker in service.workers]
     try:
         async with asyncio.TaskGroup() as running:
             for worker in workers:

@@ -1,7 +1,7 @@
 """Each stage alone: its real composition in this process, its real database and broker, the load in place."""
 
 import os
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 from itertools import cycle, islice
@@ -35,7 +35,7 @@ from shared.kafka import Publisher, ensure_topics
 from shared.serving import Service
 from shared.settings import KafkaSettings
 from shared.time import SECONDS_PER_HOUR, epoch_second, format_epoch, hour_of, system_clock
-from tests.support.clients import read_topic
+from tests.support.clients import end_offsets, read_topic
 from tests.support.databases import DatabaseUrls, fresh_database, unique_suffix
 
 METERING: Final = "services.metering.usecases.meter_reports"
@@ -57,18 +57,29 @@ class Bench:
         return fresh_database(self.postgres_dsn, service)
 
     async def skip_backlog(self, group: str, topic: Topic) -> None:
-        """What an earlier run left in the topic is not this run's work."""
+        """The group begins at the topic's end: what an earlier run left there is not this run's work."""
         await ensure_topics(self.kafka)
+        ends = await topic_ends(self.kafka, topic)
         consumer = AIOKafkaConsumer(
             bootstrap_servers=self.kafka.bootstrap, group_id=group, enable_auto_commit=False
         )
         await consumer.start()
         try:
-            places = [TopicPartition(topic.name, number) for number in range(self.kafka.partitions)]
-            consumer.assign(places)
-            await consumer.commit(await consumer.end_offsets(places))
+            consumer.assign(list(ends))
+            if any([end > (await consumer.committed(place) or 0) for place, end in ends.items()]):
+                await consumer.commit(ends)
         finally:
             await consumer.stop()
+
+
+async def topic_ends(kafka: KafkaSettings, topic: Topic) -> dict[TopicPartition, int]:
+    consumer = AIOKafkaConsumer(bootstrap_servers=kafka.bootstrap, enable_auto_commit=False)
+    await consumer.start()
+    try:
+        places = [TopicPartition(topic.name, number) for number in range(kafka.partitions)]
+        return await end_offsets(consumer, places)
+    finally:
+        await consumer.stop()
 
 
 def bench_from_environment(scale: float) -> Bench:
@@ -96,7 +107,6 @@ async def _metering(bench: Bench, *, resources: int, rounds: int, adjoining: int
         rounds=rounds,
         adjoining=adjoining,
     )
-    await bench.skip_backlog("metering", USAGE_REPORTED)
     async with bench.database("metering") as urls:
         settings = MeteringSettings(database_url=urls.role_url)
         service = await services.metering.app.compose(settings, bench.kafka)
@@ -108,11 +118,13 @@ async def _metering(bench: Bench, *, resources: int, rounds: int, adjoining: int
             (METERING, "read_hours"),
             (METERING, "metered_hours"),
         ]
-        names = [worker.name for worker in service.workers if worker.name.startswith("usage-")]
         with watch.patched(steps):
-            await _run(bench, watch, service, names, load)
+            await _run(bench, watch, service, "usage", load)
         covered = await _value(
-            urls, "SELECT sum(upper(r) - lower(r)) FROM usage_window, unnest(coverage) AS r"
+            urls,
+            "SELECT sum(upper(r) - lower(r)) FROM usage_window, unnest(coverage) AS r"
+            " WHERE starts_with(account_id, $1)",
+            prefix,
         )
     assert covered == load.truth, f"{covered} seconds are covered, {load.truth} were reported"
     return Result(
@@ -127,12 +139,11 @@ async def _metering(bench: Bench, *, resources: int, rounds: int, adjoining: int
 async def pricing_kafka_to_kafka(bench: Bench) -> Result:
     prefix = f"bench-{unique_suffix()}"
     load = metered_facts(prefix, bench.sized(150_000))
-    await bench.skip_backlog("pricing", USAGE_METERED)
     async with bench.database("pricing") as urls:
         service = await services.pricing.app.compose(PricingSettings(database_url=urls.role_url), bench.kafka)
         watch = LoopWatch(USAGE_METERED)
         with watch.patched([]):
-            await _run(bench, watch, service, ["rate"], load)
+            await _run(bench, watch, service, "rate", load)
     amounts = {}
     for record in await read_topic(bench.kafka.bootstrap, CHARGE_RATED.name):
         if record.key.startswith(prefix.encode()):
@@ -177,7 +188,6 @@ async def wallet_charges(bench: Bench) -> Result:
     prefix = f"bench-{unique_suffix()}"
     hour = hour_of(epoch_second(system_clock()))
     load = rated_facts(prefix, [hour], resources=10_000, revisions=max(2, int(30 * bench.scale)))
-    await bench.skip_backlog("wallet", CHARGE_RATED)
     async with bench.database("wallet") as urls:
         service = await services.wallet.app.compose(WalletSettings(database_url=urls.role_url), bench.kafka)
         watch = LoopWatch(CHARGE_RATED)
@@ -188,9 +198,13 @@ async def wallet_charges(bench: Bench) -> Result:
             ("services.wallet.storage.accounts", "burn_rates"),
         ]
         with watch.patched(steps):
-            await _run(bench, watch, service, ["charges"], load)
-        charged = await _value(urls, "SELECT sum(amount) FROM charge")
-        accrued = await _value(urls, "SELECT sum(accrued) FROM account")
+            await _run(bench, watch, service, "charges", load)
+        charged = await _value(
+            urls, "SELECT sum(amount) FROM charge WHERE starts_with(account_id, $1)", prefix
+        )
+        accrued = await _value(
+            urls, "SELECT sum(accrued) FROM account WHERE starts_with(account_id, $1)", prefix
+        )
     assert charged == accrued == load.truth, f"charged {charged}, accrued {accrued}, due {load.truth}"
     return Result(
         "wallet: Kafka -> charges and balances, 2,000 accounts, 10,000 resources",
@@ -208,18 +222,23 @@ async def wallet_settlement(bench: Bench) -> Result:
     hours = [newest - SECONDS_PER_HOUR * back for back in range(max(2, int(10 * bench.scale)))]
     load = rated_facts(prefix, sorted(hours), resources=10_000, revisions=1)
     accounts = openings(prefix, min(hours))
-    await bench.skip_backlog("wallet", CHARGE_RATED)
-    await bench.skip_backlog("wallet", ACCOUNT_OPENED)
     async with bench.database("wallet") as urls:
         settings = WalletSettings(database_url=urls.role_url, settle_quiet_seconds=0, settle_grace_seconds=0)
         for topic, worker, part in ((ACCOUNT_OPENED, "openings", accounts), (CHARGE_RATED, "charges", load)):
             service = await services.wallet.app.compose(settings, bench.kafka)
             watch = LoopWatch(topic)
             with watch.patched([]):
-                await _run(bench, watch, service, [worker], part)
+                await _run(bench, watch, service, worker, part)
         settled, elapsed = await _settle_all(settings)
-        revenue = await _value(urls, "SELECT sum(amount) FROM transfer WHERE credit_account = 'revenue'")
-        waiting = await _value(urls, "SELECT count(*) FROM unsettled_hour")
+        revenue = await _value(
+            urls,
+            "SELECT sum(amount) FROM transfer"
+            " WHERE credit_account = 'revenue' AND starts_with(account_id, $1)",
+            prefix,
+        )
+        waiting = await _value(
+            urls, "SELECT count(*) FROM unsettled_hour WHERE starts_with(account_id, $1)", prefix
+        )
     assert (revenue, waiting) == (load.truth, 0), f"revenue {revenue}, due {load.truth}, {waiting} hours wait"
     return Result(
         "wallet: settlement of closed hours, five charges each",
@@ -242,17 +261,22 @@ async def _settle_all(settings: WalletSettings) -> tuple[int, float]:
         await database.close()
 
 
-async def _run(bench: Bench, watch: LoopWatch, service: Service, workers: Sequence[str], load: Load) -> None:
-    """Joins the group, then fills the topic, then opens the gate."""
+async def _run(bench: Bench, watch: LoopWatch, service: Service, kind: str, load: Load) -> None:
+    """Workers named `kind` or `kind-<number>` join, then the topic is filled, then the gate opens."""
+    workers = [worker for worker in service.workers if worker.name.partition("-")[0] == kind]
+    await bench.skip_backlog(watch.group, watch.topic)
     async with working(service, workers):
         await watch.assigned(len(workers))
-        async with _publisher(bench.kafka) as publisher:
+        begin = await topic_ends(bench.kafka, watch.topic)
+        async with publishing(bench.kafka) as publisher:
             await publish(publisher, load)
-        await watch.handle_all(len(load.messages))
+        await watch.handle_all(
+            {place.partition: offset for place, offset in begin.items()}, len(load.messages)
+        )
 
 
 @asynccontextmanager
-async def _publisher(kafka: KafkaSettings) -> AsyncIterator[Publisher]:
+async def publishing(kafka: KafkaSettings) -> AsyncIterator[Publisher]:
     publisher = Publisher(kafka)
     try:
         yield publisher
@@ -260,9 +284,9 @@ async def _publisher(kafka: KafkaSettings) -> AsyncIterator[Publisher]:
         await publisher.stop()
 
 
-async def _value(urls: DatabaseUrls, query: str) -> int:
+async def _value(urls: DatabaseUrls, query: str, prefix: str) -> int:
     connection = await asyncpg.connect(urls.owner_url.replace("postgresql+asyncpg://", "postgresql://", 1))
     try:
-        return int(await connection.fetchval(query) or 0)
+        return int(await connection.fetchval(query, prefix) or 0)
     finally:
         await connection.close()

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import AsyncIterator, Callable
+from pathlib import Path
 
 import pytest
 
@@ -14,6 +15,14 @@ from tests.support.databases import (
     unique_suffix,
 )
 from tests.support.stack import Stack, running_stack
+
+SUITES = ("unit", "property", "contract", "integration", "e2e", "chaos")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The quick suites first, and the running system only once it is needed."""
+    tests = Path(__file__).parent
+    items.sort(key=lambda item: SUITES.index(item.path.relative_to(tests).parts[0]))
 
 
 @pytest.fixture(scope="session")

@@ -171,9 +171,9 @@ async def read_topic(bootstrap: str, topic: str) -> list[Received]:
         places = [TopicPartition(topic, each) for each in consumer.partitions_for_topic(topic) or ()]
         if not places:
             return []
-        consumer.assign(places)
+        ends = await end_offsets(consumer, places)
         await consumer.seek_to_beginning(*places)
-        for place, end in (await consumer.end_offsets(places)).items():
+        for place, end in ends.items():
             while await consumer.position(place) < end:
                 for record in (await consumer.getmany(place, timeout_ms=500)).get(place, []):
                     headers = {name: value.decode(errors="replace") for name, value in record.headers}
@@ -181,3 +181,18 @@ async def read_topic(bootstrap: str, topic: str) -> list[Received]:
     finally:
         await consumer.stop()
     return found
+
+
+async def end_offsets(
+    consumer: AIOKafkaConsumer, places: Sequence[TopicPartition]
+) -> dict[TopicPartition, int]:
+    """Where the next record of each partition will be, as fetching tells it; assigns the partitions.
+
+    Tansu answers a plain question for the latest offset with the beginning of the last record batch.
+    """
+    consumer.assign(places)
+    await consumer.seek_to_end(*places)
+    async with asyncio.timeout(PATIENCE_SECONDS):
+        while any(consumer.highwater(place) is None for place in places):
+            await consumer.getmany(*places, timeout_ms=100)
+    return {place: consumer.highwater(place) for place in places}
