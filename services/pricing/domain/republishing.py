@@ -13,7 +13,8 @@ RATED_AHEAD_MAX: Final = timedelta(seconds=FUTURE_SECONDS_MAX + 60)
 Reports reach FUTURE_SECONDS_MAX ahead; the minute is for clocks that differ and for the commit.
 """
 EARLIEST: Final = datetime(1970, 1, 1, tzinfo=UTC)
-"""No usage is older, and PostgreSQL and Python do not agree on what lies far before."""
+LATEST: Final = datetime(9000, 1, 1, tzinfo=UTC)
+"""No usage lies outside of these, and a book's instant, said in UTC, may be one that no parser takes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,5 +39,6 @@ def republish_request(
 ) -> RepublishRequest:
     """The hours that the book holds for: until `next_effective_from`, where another one takes over."""
     first_hour = from_epoch(hour_of(epoch_second(max(effective_from, EARLIEST))))
-    until = None if next_effective_from is None else max(next_effective_from, first_hour + timedelta(hours=1))
-    return RepublishRequest(price_book, first_hour, until)
+    if next_effective_from is None or next_effective_from >= LATEST:
+        return RepublishRequest(price_book, first_hour, None)
+    return RepublishRequest(price_book, first_hour, max(next_effective_from, first_hour + timedelta(hours=1)))

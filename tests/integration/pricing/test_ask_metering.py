@@ -151,12 +151,12 @@ async def test_a_book_asks_where_reports_may_have_been_ahead_of_it(
     assert await asked(metering) == expected
 
 
-async def test_a_correction_from_before_all_usage_is_taken(
+async def test_the_ends_of_the_calendar_are_taken(
     ask: AskMetering, publish_book: PublishBook, metering: ServiceProcess
 ) -> None:
-    await publish_book(document("0001-01-01T00:00:00Z", correction=True))
-    await publish_book(document("0001-01-01T00:00:00Z", correction=True))
-    await publish_book(document("9999-12-31T23:30:00Z"))
+    await publish_book(document("1900-01-01T00:00:00+08:00", correction=True))
+    await publish_book(document("1900-01-01T00:00:00+08:00", correction=True))
+    await publish_book(document("9998-12-31T23:30:00-08:00"))
     await publish_book(document("2026-03-10T11:00:00Z", correction=True))
     assert await ask()
     assert await asked(metering) == [
