@@ -53,10 +53,8 @@ bench: $(VENV)/.installed ## measure the stages and the whole pipeline
 	@$(PY) -m benchmarks
 
 migrate: $(VENV)/.installed ## migrate the four databases of the stack that is up
-	@for service in metering pricing wallet gateway; do \
-		$(STACK) run $(STACK_ARGS) --no-services -- $(PY) -m services.$$service migrate || exit 1; \
-		echo "$$service is migrated"; \
-	done
+	@$(STACK) run $(STACK_ARGS) --no-services -- sh -ec 'for service in metering pricing wallet gateway; do \
+		$(PY) -m services.$$service migrate; echo "$$service is migrated"; done'
 
 install: $(VENV)/.installed ## the virtual environment with all that is pinned
 	@echo "Installed in $(VENV)"

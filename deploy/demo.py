@@ -21,6 +21,7 @@ from zoneinfo import ZoneInfo
 
 import httpx
 from aiokafka import AIOKafkaProducer
+from aiokafka.errors import KafkaError
 
 from shared.contracts.usage import EVENT_TYPE
 from shared.time import format_instant, system_clock
@@ -303,7 +304,7 @@ async def show_bill(api: httpx.AsyncClient, account_id: str, customer: Customer)
 def show_what_next(stack: dict[str, str], account_id: str, midnight: datetime) -> None:
     url, start = stack["GATEWAY_URL"], format_instant(midnight)
     say("The stack is still up. Try:")
-    say("   . .run/stack.env")
+    say(f"   . {STACK_ENV}")
     for path in (
         f"/v1/accounts/{account_id}/balance",
         f"/v1/accounts/{account_id}/charges?limit=1",
@@ -311,8 +312,10 @@ def show_what_next(stack: dict[str, str], account_id: str, midnight: datetime) -
         f"/v1/accounts/{account_id}/journal?limit=2",
         "/v1/price-book",
     ):
-        say(f"   curl -s -H \"authorization: Bearer $OPERATOR_KEY\" '{url}{path}'")
-    say(f"   {url}/docs shows every call; `make down` stops the stack.")
+        say(f"   curl -sS -H \"authorization: Bearer $OPERATOR_KEY\" '{url}{path}'")
+    run_dir = STACK_ENV.parent
+    which = "" if str(run_dir) == ".run" else f" RUN_DIR={run_dir}"
+    say(f"   {url}/docs shows every call; `make down{which}` stops the stack.")
 
 
 async def get(api: httpx.AsyncClient, path: str, **params: str | int) -> dict[str, Any]:
@@ -356,4 +359,7 @@ def progress(line: str | None) -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(main())
+    try:
+        asyncio.run(main())
+    except (httpx.TransportError, KafkaError) as error:
+        sys.exit(f"demo: the stack does not answer ({type(error).__name__}); is it up? `make status` tells")

@@ -12,6 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 from starlette.exceptions import HTTPException
+from starlette.routing import Match
 
 from shared import errors
 from shared.database import is_transient
@@ -20,6 +21,8 @@ log = logging.getLogger(__name__)
 
 PROBLEM_CONTENT_TYPE: Final = "application/problem+json"
 RETRY_AFTER_SECONDS: Final = 1
+_DATA_EXCEPTION: Final = "22"
+"""SQLSTATE class: what the caller sent cannot be stored."""
 
 _STATUS: Final[Mapping[type[errors.Refusal], HTTPStatus]] = {
     errors.Invalid: HTTPStatus.UNPROCESSABLE_ENTITY,
@@ -122,6 +125,16 @@ def _on_invalid(request: Request, error: Exception) -> Response:
         return problem_response(
             HTTPStatus.BAD_REQUEST, "malformed_json", "the body is not JSON", instance=request.url.path
         )
+    if any(item["type"] == "model_attributes_type" and item["loc"] == ("body",) for item in found):
+        kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+        if kind != "application/json" and not kind.endswith("+json"):
+            return problem_response(
+                HTTPStatus.UNSUPPORTED_MEDIA_TYPE,
+                "unsupported_media_type",
+                f"the body is JSON and must be sent as application/json, not as {kind or 'nothing'!r}",
+                instance=request.url.path,
+                facts={"accepted": ["application/json"]},
+            )
     fields = [
         {"field": ".".join(str(part) for part in item["loc"]), "detail": _plain(str(item["msg"]))}
         for item in found
@@ -154,13 +167,39 @@ def _on_http(request: Request, error: Exception) -> Response:
     if not isinstance(error, HTTPException):
         raise error
     code = _HTTP_CODES.get(HTTPStatus(error.status_code), "http_error")
+    headers = answer_headers(request, error)
     return problem_response(
-        error.status_code, code, str(error.detail), instance=request.url.path, headers=error.headers
+        error.status_code, code, str(error.detail), instance=request.url.path, headers=headers
     )
+
+
+_METHODS: Final = ("DELETE", "GET", "HEAD", "PATCH", "POST", "PUT")
+
+
+def answer_headers(request: Request, error: HTTPException) -> Mapping[str, str]:
+    """The error's own, and for 405 every method of the path: the router names those of one route only."""
+    if error.status_code != HTTPStatus.METHOD_NOT_ALLOWED:
+        return error.headers or {}
+    allowed = [
+        method
+        for method in _METHODS
+        if any(
+            route.matches({**request.scope, "method": method})[0] is Match.FULL
+            for route in request.app.routes
+        )
+    ]
+    return {"allow": ", ".join(allowed)}
 
 
 def _on_lost(request: Request, error: Exception) -> Response:
     """A part that is away is no fault of the code: say so, and when to come back."""
+    if str(getattr(getattr(error, "orig", None), "sqlstate", "")).startswith(_DATA_EXCEPTION):
+        return problem_response(
+            HTTPStatus.UNPROCESSABLE_ENTITY,
+            errors.Invalid.code,
+            "a value cannot be stored: a character that text may not hold, or a number out of range",
+            instance=request.url.path,
+        )
     if not is_transient(error):
         log.error("%s %s failed", request.method, request.url.path, exc_info=error)
         return _on_fault(request, error)

@@ -23,6 +23,13 @@ def _positive(value: Any) -> int:
     return micro
 
 
+def _natural(value: Any) -> int:
+    micro = _micro(value)
+    if not 0 <= micro <= AMOUNT_MICRO_MAX:
+        raise ValueError(f"the amount must be at least 0 and at most {format_cny(AMOUNT_MICRO_MAX)}")
+    return micro
+
+
 def _instant(value: Any) -> datetime:
     if isinstance(value, datetime):
         return value
@@ -50,6 +57,14 @@ CnyPositive = Annotated[
     WithJsonSchema(_CNY_IN_SCHEMA, mode="validation"),
 ]
 """An amount in a command: a decimal string, more than zero, at most six places."""
+
+CnyNatural = Annotated[
+    int,
+    BeforeValidator(_natural),
+    PlainSerializer(format_cny, return_type=str),
+    WithJsonSchema(_CNY_IN_SCHEMA, mode="validation"),
+]
+"""A price in a command, which may be nothing: what costs less than a micro-yuan is free."""
 
 Instant = Annotated[
     datetime,

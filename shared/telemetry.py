@@ -22,7 +22,25 @@ if TYPE_CHECKING:
     from fastapi import FastAPI
 
 OTLP_ENDPOINT_VARIABLE: Final = "OTEL_EXPORTER_OTLP_ENDPOINT"
+QUIET_SECONDS: Final = 10
 _QUIET: Final = {"aiokafka": "ERROR", "alembic": "WARNING", "httpx": "WARNING", "httpcore": "WARNING"}
+
+
+class _Seldom(logging.Filter):
+    """A client library that repeats itself a hundred times a second is heard once in QUIET_SECONDS."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._said: dict[str, float] = {}
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        if not record.name.startswith("aiokafka"):
+            return True
+        what = f"{record.name} {record.msg}"
+        if record.created < self._said.get(what, 0.0) + QUIET_SECONDS:
+            return False
+        self._said[what] = record.created
+        return True
 
 
 def setup_logging() -> None:
@@ -33,6 +51,7 @@ def setup_logging() -> None:
     )
     formatter.converter = time.gmtime
     handler.setFormatter(formatter)
+    handler.addFilter(_Seldom())
     logging.basicConfig(level=LogSettings().level.upper(), handlers=[handler], force=True)
     for name, level in _QUIET.items():
         logging.getLogger(name).setLevel(level)

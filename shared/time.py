@@ -5,6 +5,9 @@ from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 
 SECONDS_PER_HOUR = 3600
+YEAR_FIRST = 1900
+YEAR_LAST = 9998
+"""A clock that was never set says year 1, and the ends of the calendar are PostgreSQL's infinities."""
 
 Clock = Callable[[], datetime]
 """Tells the present instant, aware, in UTC."""
@@ -35,12 +38,9 @@ def parse_instant(text: str) -> datetime:
         raise ValueError("not an RFC 3339 date-time such as 2026-03-10T15:00:00Z") from None
     if instant.tzinfo is None:
         raise ValueError("an RFC 3339 date-time needs an offset, such as Z or +08:00")
-    if instant.tzinfo is UTC:
-        return instant
-    try:
-        return instant.astimezone(UTC)
-    except OverflowError:
-        raise ValueError("outside the years 1 to 9999") from None
+    if not YEAR_FIRST <= instant.year <= YEAR_LAST:
+        raise ValueError(f"outside the years {YEAR_FIRST} to {YEAR_LAST}")
+    return instant if instant.tzinfo is UTC else instant.astimezone(UTC)
 
 
 def format_instant(instant: datetime) -> str:

@@ -51,7 +51,7 @@ def require_free(port_of_part: Mapping[str, int]) -> None:
     also = f" (so are: {', '.join(others)})" if others else ""
     raise StackError(
         f"port {port} for {first} is taken by {_holder(port)}{also}; "
-        f"stop it, or choose another with {first.upper()}_PORT or --port-offset"
+        f"stop it, or choose another with {first.upper()}_PORT or PORT_OFFSET"
     )
 
 

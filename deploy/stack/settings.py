@@ -150,6 +150,7 @@ def stack_variables(plan: Plan, kept: Secrets) -> dict[str, str]:
         "KAFKA_SESSION_TIMEOUT_SECONDS": "3" if plan.broker == "tansu" else "6",
         "KAFKA_REPLICATION_FACTOR": "1",
         "POSTGRES_URL": f"postgresql://postgres:{kept.postgres}@{at_postgres}/postgres",
+        "PRICING_METERING_URL": variables["METERING_URL"],
         "GATEWAY_METERING_URL": variables["METERING_URL"],
         "GATEWAY_PRICING_URL": variables["PRICING_URL"],
         "GATEWAY_WALLET_URL": variables["WALLET_URL"],

@@ -2,9 +2,10 @@
 
 from fastapi import FastAPI
 
-from services.metering.api.routes import usage_router
+from services.metering.api.routes import republish_router, usage_router
 from services.metering.consumers import usage_reported_handler
 from services.metering.settings import MeteringSettings
+from services.metering.usecases.republish_facts import RepublishFacts
 from shared.contracts.topics import USAGE_REPORTED
 from shared.database import Database
 from shared.kafka import BatchConsumer, BatchHandler, Publisher
@@ -19,6 +20,8 @@ async def compose(settings: MeteringSettings, kafka: KafkaSettings, clock: Clock
     publisher = Publisher(kafka)
     handle = usage_reported_handler(database, clock, settings.lateness_days)
 
+    republish = RepublishFacts(database, publisher, clock, settings.republish_pause_seconds)
+
     async def close() -> None:
         await publisher.stop()
         await database.close()
@@ -27,8 +30,11 @@ async def compose(settings: MeteringSettings, kafka: KafkaSettings, clock: Clock
         name="metering",
         api=create_api(database, clock),
         workers=[
-            Worker(f"usage-{number}", _consumer(settings, kafka, publisher, handle, clock).run)
-            for number in range(settings.consumers)
+            *(
+                Worker(f"usage-{number}", _consumer(settings, kafka, publisher, handle, clock).run)
+                for number in range(settings.consumers)
+            ),
+            Worker("republish", republish.run),
         ],
         checks={"database": database.ping, "broker": publisher.ping},
         close=close,
@@ -39,6 +45,7 @@ def create_api(database: Database, clock: Clock) -> FastAPI:
     api = FastAPI(title="Metering", description="Covered seconds per resource-hour.")
     install_problems(api)
     api.include_router(usage_router(database, clock))
+    api.include_router(republish_router(database, clock))
     return api
 
 

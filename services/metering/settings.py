@@ -14,3 +14,5 @@ class MeteringSettings(ServiceSettings):
     """How far back a report may start (DESIGN 3)."""
     consumers: int = Field(default=2, ge=1, le=64)
     """Batches in hand at once: while PostgreSQL works on one, the next is decoded."""
+    republish_pause_seconds: float = Field(default=0.1, ge=0, le=60)
+    """Between two pages of facts told again: longer leaves more to what is reported meanwhile."""

@@ -1,8 +1,10 @@
 """The composition root of pricing."""
 
 from services.pricing.api.routes import Operations, build_api
+from services.pricing.clients.metering import MeteringClient
 from services.pricing.consumers import UsageMeteredConsumer
 from services.pricing.settings import PricingSettings
+from services.pricing.usecases.ask_metering import AskMetering
 from services.pricing.usecases.find_book import FindBook
 from services.pricing.usecases.list_books import ListBooks
 from services.pricing.usecases.list_unpriced import ListUnpriced
@@ -35,7 +37,11 @@ async def compose(settings: PricingSettings, kafka: KafkaSettings, clock: Clock 
     )
     rerate = RerateUnpriced(database, load_pricer, publisher, settings.rerate_poll_seconds)
 
+    metering = MeteringClient(settings.metering_url)
+    ask = AskMetering(database, metering, clock, settings.rerate_poll_seconds)
+
     async def close() -> None:
+        await metering.close()
         await publisher.stop()
         await database.close()
 
@@ -50,7 +56,11 @@ async def compose(settings: PricingSettings, kafka: KafkaSettings, clock: Clock 
                 list_unpriced=ListUnpriced(database),
             )
         ),
-        workers=[Worker("rate", consumer.run), Worker("rerate_unpriced", rerate.run)],
+        workers=[
+            Worker("rate", consumer.run),
+            Worker("rerate_unpriced", rerate.run),
+            Worker("ask_metering", ask.run),
+        ],
         checks={"database": database.ping, "broker": publisher.ping},
         close=close,
     )

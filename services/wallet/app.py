@@ -53,20 +53,22 @@ async def compose(settings: WalletSettings, kafka: KafkaSettings, clock: Clock =
         await publisher.stop()
         await database.close()
 
+    charge_consumers = [consumer(CHARGE_RATED, charges_handler(context)) for _ in range(settings.consumers)]
+
+    def is_caught_up() -> bool:
+        return all(charges.is_caught_up() for charges in charge_consumers)
+
     every_seconds = settings.sweep_every_seconds
     return Service(
         name=NAME,
         api=build_api(context),
         workers=[
-            *(
-                Worker(f"charges-{number}", consumer(CHARGE_RATED, charges_handler(context)).run)
-                for number in range(settings.consumers)
-            ),
+            *(Worker(f"charges-{number}", charges.run) for number, charges in enumerate(charge_consumers)),
             Worker("openings", consumer(ACCOUNT_OPENED, openings_handler(context)).run),
             Worker("settlement", _repeating(Settler(context).settle, every_seconds)),
             Worker("standings", _repeating(lambda: review_standings(context), every_seconds)),
             Worker("holds", _repeating(lambda: expire_holds(context), every_seconds)),
-            Worker("expiry", _repeating(lambda: expire_lots(context), every_seconds)),
+            Worker("expiry", _repeating(lambda: expire_lots(context, is_caught_up), every_seconds)),
             Worker("measures", _repeating(_measuring(context), MEASURE_EVERY_SECONDS)),
             Worker("outbox", OutboxRelay(database, publisher).run),
         ],

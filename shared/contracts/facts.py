@@ -3,15 +3,19 @@
 Hours and instants are RFC 3339 text, amounts whole micro-yuan, ranges half-open seconds of the hour.
 """
 
-from typing import Literal
+from typing import Annotated, Literal
 
 import msgspec
-from msgspec import Struct
+from msgspec import Meta, Struct
 
-Range = tuple[int, int]
+_Second = Annotated[int, Meta(ge=0, le=3600)]
+_Natural = Annotated[int, Meta(ge=0, le=2**63 - 1)]
+
+Range = tuple[_Second, _Second]
 """[from, to) in seconds of the hour, 0 <= from < to <= 3600."""
 
 Standing = Literal["good", "low", "exhausted"]
+Period = Literal["hour", "day"]
 AccountKind = Literal["personal", "university", "enterprise"]
 
 
@@ -40,23 +44,23 @@ class Factor(Struct, frozen=True, gc=False):
     """One rule of the book that applied; `factor` is an exact decimal such as "0.50"."""
 
     rule: str
-    factor: str
+    factor: Annotated[str, Meta(pattern=r"^[0-9]{1,9}(\.[0-9]{1,18})?\Z")]
 
 
 class ChargeLine(Struct, frozen=True, gc=False):
     """amount = floor(unit_price x quantity x seconds x factors / per) (R6); `unit_price` in micro-yuan."""
 
     sku: str
-    quantity: int
+    quantity: _Natural
     mode: str
     purchase: str
     labels: dict[str, str]
     ranges: list[Range]
-    seconds: int
-    unit_price: int
-    per: str
+    seconds: _Natural
+    unit_price: _Natural
+    per: Period
     factors: list[Factor]
-    amount: int
+    amount: _Natural
 
 
 class Unpriced(Struct, frozen=True, gc=False):

@@ -7,7 +7,7 @@ past records that were handled or are in the dead-letter topic.
 import asyncio
 import logging
 import random
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
 from time import monotonic
@@ -27,7 +27,7 @@ from opentelemetry.metrics import get_meter
 from shared.contracts.topics import Topic
 from shared.database import is_transient
 from shared.kafka.publisher import Message, Publisher
-from shared.kafka.topics import ensure_topics
+from shared.kafka.topics import MESSAGE_BYTES_MAX, ensure_topics
 from shared.kafka.tracing import links_of
 from shared.settings import KafkaSettings
 from shared.time import Clock, format_instant
@@ -38,6 +38,7 @@ _meter = get_meter(__name__)
 _records = _meter.create_counter("kafka.records", description="records consumed")
 _batches = _meter.create_counter("kafka.batches", description="batches handled")
 _retries = _meter.create_counter("kafka.batch.retries", description="batches tried again after a fault")
+_sessions_lost = _meter.create_counter("kafka.sessions.lost", description="sessions ended by broker trouble")
 _dead_letters = _meter.create_counter("kafka.dead_letters", description="records refused, by topic and code")
 _lag = _meter.create_gauge("kafka.lag", description="records behind the end of the topic, by partition")
 _batch_seconds = _meter.create_histogram(
@@ -52,7 +53,10 @@ COMMIT_TIMEOUT_SECONDS: Final = 5
 FETCH_BYTES_MAX: Final = 32 * 1024 * 1024
 PARTITION_FETCH_BYTES_MAX: Final = 8 * 1024 * 1024
 LAG_EVERY_SECONDS: Final = 5.0
+CAUGHT_UP_SECONDS: Final = 30.0
 DETAIL_CHARACTERS_MAX: Final = 1_000
+CUT_BYTES: Final = 64 * 1024
+KEY_BYTES_MAX: Final = 1_024
 
 
 class Record(NamedTuple):
@@ -110,6 +114,8 @@ class BatchConsumer:
         self._linger_seconds = linger_seconds
         self._batch_records_max = batch_records_max
         self._attributes = {"topic": topic.name}
+        self._due = 0.0
+        self._catch_up = CatchUp()
 
     async def run(self, stop: asyncio.Event) -> None:
         """Runs until `stop` is set; the batch in hand is finished and committed first."""
@@ -118,8 +124,13 @@ class BatchConsumer:
             try:
                 await self._session(stop, backoff)
             except (KafkaError, OSError) as error:
+                _sessions_lost.add(1, self._attributes)
                 log.warning("%s: broker trouble, trying again: %s", self._topic.name, _one_line(error))
                 await backoff.wait(stop)
+
+    def is_caught_up(self, within_seconds: float = CAUGHT_UP_SECONDS) -> bool:
+        """Whether all that was there to be read so long ago, or later, is handled; also with no partition."""
+        return self._catch_up.at is not None and monotonic() - self._catch_up.at <= within_seconds
 
     async def _session(self, stop: asyncio.Event, backoff: "Backoff") -> None:
         await ensure_topics(self._kafka)
@@ -149,15 +160,18 @@ class BatchConsumer:
                     self._report_lag(consumer)
                     lag_due = monotonic() + LAG_EVERY_SECONDS
         finally:
+            self._catch_up = CatchUp()
             with suppress(TimeoutError):
                 await asyncio.wait_for(consumer.stop(), COMMIT_TIMEOUT_SECONDS)
 
     async def _poll(self, consumer: AIOKafkaConsumer, stop: asyncio.Event) -> list[Record]:
-        """Up to batch_records_max records, or what arrived within the linger time of the first."""
+        """Up to batch_records_max records, or what has arrived a linger time after the batch before began.
+
+        So a record that comes alone does not wait, and under load a batch grows for as long as the linger.
+        """
         batch: list[Record] = []
-        due = None
         while not stop.is_set():
-            wait_ms = IDLE_POLL_MS if due is None else max(0, int((due - monotonic()) * 1000))
+            wait_ms = IDLE_POLL_MS if not batch else max(0, int((self._due - monotonic()) * 1000))
             arrived = await consumer.getmany(
                 timeout_ms=min(wait_ms, IDLE_POLL_MS), max_records=self._batch_records_max - len(batch)
             )
@@ -165,9 +179,8 @@ class BatchConsumer:
                 batch.extend(map(_record, records))
             if not batch:
                 return batch
-            if due is None:
-                due = monotonic() + self._linger_seconds
-            if len(batch) >= self._batch_records_max or monotonic() >= due:
+            if len(batch) >= self._batch_records_max or monotonic() >= self._due:
+                self._due = monotonic() + self._linger_seconds
                 return batch
         return []
 
@@ -229,8 +242,12 @@ class BatchConsumer:
 
     def _dead_letter(self, rejected: Rejected, at: datetime) -> Message:
         record = rejected.record
+        own, value = record.headers, record.value or b""
+        if len(value) + sum(len(name) + len(text or b"") for name, text in own) > MESSAGE_BYTES_MAX:
+            # It came compressed and would not fit as it is: what it was can still be seen.
+            own, value = [("dead-letter-cut-from-bytes", str(len(value)).encode())], value[:CUT_BYTES]
         headers = [
-            *record.headers,
+            *own,
             ("dead-letter-code", rejected.code.encode()),
             ("dead-letter-detail", rejected.detail[:DETAIL_CHARACTERS_MAX].encode()),
             ("dead-letter-topic", record.topic.encode()),
@@ -238,7 +255,8 @@ class BatchConsumer:
             ("dead-letter-offset", str(record.offset).encode()),
             ("dead-letter-at", format_instant(at).encode()),
         ]
-        return Message(self._topic.dead_letter, record.key, record.value or b"", record.key or b"", headers)
+        key = (record.key or b"")[:KEY_BYTES_MAX] or None
+        return Message(self._topic.dead_letter, key, value, key or b"", headers)
 
     async def _commit(self, consumer: AIOKafkaConsumer, batch: Sequence[Record]) -> None:
         offsets: dict[TopicPartition, int] = {}
@@ -259,13 +277,57 @@ class BatchConsumer:
             log.info("%s: not committed, the partitions moved", self._topic.name)
 
     def _report_lag(self, consumer: AIOKafkaConsumer) -> None:
+        looked_at, fetched_since_ms = monotonic(), (self._clock().timestamp() - 2 * LAG_EVERY_SECONDS) * 1000
+        assignment = consumer._subscription.subscription.assignment  # noqa: SLF001
+        places: dict[TopicPartition, Place] | None = None if assignment is None else {}
         for place in consumer.assignment():
             end = consumer.highwater(place)
             state = consumer._subscription.subscription.assignment.state_value(place)  # noqa: SLF001
-            if end is not None and state is not None and state.has_valid_position:
-                _lag.set(max(0, end - state.position), {**self._attributes, "partition": place.partition})
+            if end is None or state is None or not state.has_valid_position:
+                places = None
+                continue
+            _lag.set(max(0, end - state.position), {**self._attributes, "partition": place.partition})
+            if (consumer.last_poll_timestamp(place) or 0) < fetched_since_ms:  # the broker is away: who knows
+                places = None
+            elif places is not None:
+                places[place] = Place(state.position, end)
         if consumer.partitions_for_topic(self._topic.name) is None:
             raise KafkaError("the topic is gone")
+        if places is not None:
+            self._catch_up.look(places, looked_at)
+
+
+class Place(NamedTuple):
+    """How far a partition is handled, and where it ends."""
+
+    position: int
+    end: int
+
+
+class CatchUp:
+    """Finds the newest instant of which all that was there to be read has been handled since.
+
+    Under load there is always something newer, so a look asks for the ends that an earlier look saw.
+    """
+
+    def __init__(self) -> None:
+        self.at: float | None = None
+        self._ends: dict[TopicPartition, int] = {}
+        self._ends_seen_at = 0.0
+
+    def look(self, places: Mapping[TopicPartition, Place], at: float) -> None:
+        """`places` are all that are assigned, at the monotonic instant `at`."""
+        if places.keys() != self._ends.keys():
+            self.at = None
+            self._ends = {}
+        if all(place.position >= place.end for place in places.values()):
+            self.at = at
+        elif self._ends:
+            if any(place.position < self._ends[name] for name, place in places.items()):
+                return
+            self.at = self._ends_seen_at
+        self._ends = {name: place.end for name, place in places.items()}
+        self._ends_seen_at = at
 
 
 class Backoff:

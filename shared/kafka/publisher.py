@@ -8,7 +8,7 @@ from functools import lru_cache
 from typing import Final, NamedTuple
 
 from aiokafka import AIOKafkaProducer
-from aiokafka.errors import KafkaConnectionError, KafkaError, UnknownTopicOrPartitionError
+from aiokafka.errors import KafkaError
 from aiokafka.partitioner import murmur2
 
 from shared.kafka.topics import ensure_topics
@@ -19,6 +19,7 @@ log = logging.getLogger(__name__)
 
 BATCH_BYTES_MAX: Final = 512 * 1024
 REQUEST_TIMEOUT_MS: Final = 10_000
+STOP_SECONDS_MAX: Final = 2
 
 
 class Message(NamedTuple):
@@ -50,22 +51,29 @@ class Publisher:
         producer = await self._started()
         try:
             await self._publish(producer, messages)
-        except (UnknownTopicOrPartitionError, KafkaConnectionError):
-            with suppress(KafkaError, OSError):
-                await ensure_topics(self._kafka)
+        except KafkaError:
+            # An idempotent producer that has failed once numbers its messages wrongly for ever: take a new
+            # one, which also creates the topics again if the broker has lost them.
+            await self._discard(producer)
             raise
 
     async def ping(self) -> None:
         """Raises what went wrong when the broker does not answer."""
         producer = await self._started()
-        await producer.client.force_metadata_update()
-        if not producer.client.cluster.brokers() or not await _answers(producer):
-            raise KafkaConnectionError("the broker does not answer")
+        await producer.client.fetch_all_metadata()
 
     async def stop(self) -> None:
         producer, self._producer = self._producer, None
         if producer is not None:
             await producer.stop()
+
+    async def _discard(self, failed: AIOKafkaProducer) -> None:
+        current = self._producer
+        if current is None or current is not failed:
+            return
+        self._producer = None
+        with suppress(KafkaError, OSError, TimeoutError):
+            await asyncio.wait_for(current.stop(), STOP_SECONDS_MAX)
 
     async def _started(self) -> AIOKafkaProducer:
         if self._producer is not None:
@@ -115,11 +123,6 @@ class Publisher:
         for result in results:
             if isinstance(result, BaseException):
                 raise result
-
-
-async def _answers(producer: AIOKafkaProducer) -> bool:
-    node_id = producer.client.get_random_node()
-    return node_id is not None and await producer.client.ready(node_id)
 
 
 @lru_cache(maxsize=262_144)

@@ -5,7 +5,12 @@ from typing import Final
 
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 
-from shared.contracts.topics import ALL_TOPICS, DEAD_LETTER_RETENTION_HOURS
+from shared.contracts.topics import (
+    ALL_TOPICS,
+    CHARGE_RATED,
+    DEAD_LETTER_RETENTION_HOURS,
+    USAGE_METERED,
+)
 from shared.settings import KafkaSettings
 
 log = logging.getLogger(__name__)
@@ -13,6 +18,9 @@ log = logging.getLogger(__name__)
 REQUEST_TIMEOUT_MS: Final = 10_000
 MESSAGE_BYTES_MAX: Final = 1_048_588
 DEAD_LETTER_EXTRA_BYTES: Final = 64 * 1024
+FACT_BYTES_MAX: Final = 48 * 1024 * 1024
+"""A resource-hour of 3,600 states, each with 16 labels of the longest, is one fact of 30 MB."""
+HOURLY_FACTS: Final = (USAGE_METERED, CHARGE_RATED)
 HOUR_MS: Final = 3_600_000
 
 
@@ -47,7 +55,10 @@ def _wanted(kafka: KafkaSettings) -> list[NewTopic]:
             if topic.compacted
             else {"retention.ms": str(topic.retention_hours * HOUR_MS)}
         )
-        wanted.append(_topic(kafka, topic.name, kafka.partitions, keep))
+        created = _topic(kafka, topic.name, kafka.partitions, keep)
+        if topic in HOURLY_FACTS:
+            created.topic_configs["max.message.bytes"] = str(FACT_BYTES_MAX)
+        wanted.append(created)
         keep = {"retention.ms": str(DEAD_LETTER_RETENTION_HOURS * HOUR_MS)}
         dead_letters = _topic(kafka, topic.dead_letter, 1, keep)
         # A refused record of the greatest size still fits with the reason beside it.

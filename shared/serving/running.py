@@ -31,7 +31,7 @@ DRAIN_SECONDS: Final = 10
 READY_TIMEOUT_SECONDS: Final = 3
 WORKER_RESTART_SECONDS: Final = 1.0
 KEEP_ALIVE_SECONDS: Final = 30
-CONCURRENCY_MAX: Final = 2_000
+CONCURRENCY_MAX: Final = 10_000
 
 Check = Callable[[], Awaitable[None]]
 

@@ -11,13 +11,17 @@ from tests.support.clients import GatewayClient, NodeAgent, read_topic, wait_for
 from tests.support.databases import unique_suffix
 from tests.support.ledger import Ledger, micro
 from tests.support.reports import JsonObject, instant, minutes, usage_event
-from tests.support.runs import shanghai_midnight
+from tests.support.runs import corrected_book, shanghai_midnight
 from tests.support.stack import Stack
 
 pytestmark = pytest.mark.kafka
 
 MORNING: Final = shanghai_midnight(3) + timedelta(hours=10)
 """10:00 in Shanghai, outside the night window, in an hour long closed."""
+
+
+CORRECTED: Final = shanghai_midnight(2) + timedelta(hours=15)
+"""An hour that no other test uses: its price is corrected."""
 
 
 async def _open_account(operator: GatewayClient, **fields: Any) -> str:
@@ -45,6 +49,17 @@ async def _charges(operator: GatewayClient, account_id: str, amount: str) -> lis
     )
     assert total(charges) == micro(amount), charges
     return charges
+
+
+async def _settled(operator: GatewayClient, account_id: str, amount: str) -> JsonObject:
+    """The account's only charge, once it and what was taken for it are this much."""
+
+    def is_settled(charges: list[JsonObject]) -> bool:
+        return [(charge["amount"], charge["settled"]) for charge in charges] == [(amount, amount)]
+
+    charges = await wait_for(lambda: operator.items(f"/v1/accounts/{account_id}/charges"), is_settled)
+    assert is_settled(charges), charges
+    return charges[0]
 
 
 async def _standings(stack: Stack, account_id: str) -> list[JsonObject]:
@@ -157,6 +172,30 @@ async def test_the_quote_is_the_bill(operator: GatewayClient, agent: NodeAgent) 
     )
     await agent.report([usage_event(account_id=account_id, start=start, end=end, **wanted)])
     await _charges(operator, account_id, quote["total"])
+
+
+async def test_a_settled_hour_is_charged_anew_when_its_price_is_corrected(
+    operator: GatewayClient, agent: NodeAgent
+) -> None:
+    account_id = await _open_account(operator, registered_at=instant(CORRECTED))
+    usual = await operator.get("/v1/price-book", at=instant(CORRECTED))
+    half_past, end = CORRECTED + minutes(30), CORRECTED + minutes(60)
+    await agent.report([usage_event(account_id=account_id, start=CORRECTED, end=end)])
+    await _settled(operator, account_id, "1.660000")
+    # A later book ends the correction, so that no other hour changes its price with it.
+    await operator.post("/v1/price-books", corrected_book(usual, end, {}))
+    try:
+        await operator.post("/v1/price-books", corrected_book(usual, half_past, {"rtx-4090": "1.80"}))
+        charge = await _settled(operator, account_id, "1.730000")
+        assert sorted(line["unit_price"] for line in charge["lines"]) == ["1.660000", "1.800000"]
+        assert [line["seconds"] for line in charge["lines"]] == [1_800, 1_800]
+        await _available(operator, account_id, "8.270000")
+    finally:
+        await operator.post("/v1/price-books", corrected_book(usual, half_past, {}))
+    assert (await _settled(operator, account_id, "1.660000"))["revision"] == charge["revision"]
+    await _available(operator, account_id, "8.340000")
+    ledger = Ledger(account_id, await operator.items(f"/v1/accounts/{account_id}/journal"))
+    assert (ledger.charged, ledger.total) == (1_660_000, 0)
 
 
 async def test_usage_is_shown_by_project_and_by_day(operator: GatewayClient, agent: NodeAgent) -> None:

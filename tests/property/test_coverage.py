@@ -7,7 +7,6 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from services.metering.consumers import encode_metered
 from services.metering.domain.coverage import (
     format_multirange,
     mask_of,
@@ -18,6 +17,7 @@ from services.metering.domain.coverage import (
 from services.metering.domain.facts import StoredWindows, metered_hours
 from services.metering.domain.folding import WindowKey, fold_reports, hours_touched
 from services.metering.domain.state import state_of
+from services.metering.usecases.metered_message import encode_metered
 from shared.contracts.facts import Range, Segment, UsageMetered
 from shared.contracts.usage import UsageReport
 from tests.support.metering import report, seconds_expected, seconds_told

@@ -63,6 +63,7 @@ class Book:
             self.debt,
             to_settle,
             now=now,
+            ended_until=now - timedelta(hours=1),
             new_lot_id=lambda: UUID(int=next(self.ids)),
         )
         cash_before = self.cash
@@ -224,7 +225,9 @@ def test_settling_again_what_is_settled_changes_nothing(
 def test_the_order_in_which_lots_are_read_does_not_matter(read: list[Lot], amount: int) -> None:
     def settled(order: list[Lot]) -> dict[UUID, int]:
         hours = [HourToSettle(NOON_EPOCH, [ChargeToSettle("i", amount)])]
-        result = settle_account("a", order, 0, hours, now=NOON, new_lot_id=lambda: UUID(int=99))
+        result = settle_account(
+            "a", order, 0, hours, now=NOON, ended_until=NOON, new_lot_id=lambda: UUID(int=99)
+        )
         return result.remaining
 
     assert settled(read) == settled(sorted(read, key=lambda lot: lot.lot_id))

@@ -152,11 +152,11 @@ class ScenarioRun:
             return
         usual = await operator.get("/v1/price-book", at=instant(self.base))
         restored = self.at(STREAM_DAYS_MAX * 86_400)
-        await operator.post("/v1/price-books", _book(usual, restored, {}))
+        await operator.post("/v1/price-books", corrected_book(usual, restored, {}))
         prices: dict[str, str] = {}
         for change in sorted(changes, key=lambda change: change["from"]):
             prices[change["sku"]] = change["price"]
-            await operator.post("/v1/price-books", _book(usual, self.at(change["from"]), prices))
+            await operator.post("/v1/price-books", corrected_book(usual, self.at(change["from"]), prices))
 
     def _report(self, number: int, event: Event) -> JsonObject:
         state = {name: event[name] for name in ("quantity", "mode", "purchase", "labels") if name in event}
@@ -196,7 +196,8 @@ async def outcome(run: ScenarioRun, operator: GatewayClient, *, timeout: float =
     return await wait_for(lambda: run.observe(operator), lambda seen: seen == run.answer, timeout=timeout)
 
 
-def _book(usual: JsonObject, effective_from: datetime, prices: dict[str, str]) -> JsonObject:
+def corrected_book(usual: JsonObject, effective_from: datetime, prices: dict[str, str]) -> JsonObject:
+    """A correction as posted: the book that was read, with these prices from that instant on."""
     document = {name: value for name, value in usual.items() if name in _BOOK_FIELDS}
     skus = [{**sku, "price": prices[sku["sku"]]} if sku["sku"] in prices else sku for sku in usual["skus"]]
     return {**document, "skus": skus, "effective_from": instant(effective_from), "correction": True}

@@ -128,6 +128,7 @@ async def running_stack(
             for name in SERVICES
             if name != "gateway"
         },
+        "PRICING_METERING_URL": f"http://127.0.0.1:{ports['metering']}",
         **settings,
     }
     databases = {name: await make_database(name) for name in SERVICES}

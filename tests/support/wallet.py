@@ -18,7 +18,7 @@ from services.wallet.usecases.apply_charges import apply_charges
 from services.wallet.usecases.context import Context
 from services.wallet.usecases.list_journal import list_journal
 from services.wallet.usecases.settle_hours import settle_hours
-from shared.contracts.facts import AccountStanding, ChargeLine, ChargeRated, Factor, encode_fact
+from shared.contracts.facts import AccountStanding, ChargeLine, ChargeRated, Factor, Period, encode_fact
 from shared.database import Database
 from shared.ids import uuid7_source
 from shared.money import PERIOD_SECONDS, amount_micro
@@ -44,6 +44,11 @@ class MovingClock:
         return self.now
 
 
+def caught_up() -> bool:
+    """No charge waits to be read."""
+    return True
+
+
 def make_context(url: str, clock: MovingClock, **settings: float) -> Context:
     """Ids grow by a millisecond each, so that a clock that stands still does not shuffle the journal."""
     told = {"database_url": url, "settle_unopened_wait_seconds": 0, **settings}
@@ -58,7 +63,7 @@ def line(
     price: int = RTX_4090,
     quantity: int = 1,
     sku: str = "rtx-4090",
-    per: str = "hour",
+    per: Period = "hour",
 ) -> ChargeLine:
     seconds = sum(until - start for start, until in ranges)
     return ChargeLine(
@@ -156,6 +161,7 @@ def make_lot(
     remaining: int | None = None,
     effective_at: datetime = NOON,
     expires_at: datetime | None = None,
+    created_at: datetime | None = None,
     swept: bool = False,
 ) -> Lot:
     """A lot whose id is its number."""
@@ -167,6 +173,7 @@ def make_lot(
         granted if remaining is None else remaining,
         effective_at,
         expires_at,
+        effective_at if created_at is None else created_at,
         swept,
     )
 

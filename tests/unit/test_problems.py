@@ -46,6 +46,12 @@ async def client() -> AsyncIterator[httpx.AsyncClient]:
     async def fault() -> None:
         raise RuntimeError("secret detail")
 
+    @app.get("/both")
+    async def read() -> None: ...
+
+    @app.post("/both")
+    async def write() -> None: ...
+
     @app.get("/lost")
     async def lost() -> None:
         raise ConnectionRefusedError("secret host")
@@ -116,6 +122,16 @@ async def test_the_frameworks_own_refusals_are_problems_too(
     response = await client.request(method, path)
     assert response.status_code == status
     assert response.headers["content-type"] == PROBLEM_CONTENT_TYPE
+
+
+async def test_a_body_of_another_kind_is_told_what_to_send(client: httpx.AsyncClient) -> None:
+    response = await client.post("/top-ups", content=b"amount=1", headers={"content-type": "text/plain"})
+    assert (response.status_code, response.json()["code"]) == (415, "unsupported_media_type")
+    assert response.json()["accepted"] == ["application/json"]
+
+
+async def test_a_405_names_every_method_of_the_path(client: httpx.AsyncClient) -> None:
+    assert (await client.put("/both")).headers["allow"] == "GET, POST"
 
 
 async def test_a_body_that_is_no_json_is_400(client: httpx.AsyncClient) -> None:

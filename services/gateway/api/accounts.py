@@ -21,6 +21,7 @@ from services.gateway.api.schemas import (
     TopUpOut,
     UsageGroup,
 )
+from services.gateway.api.strict_json import StrictJsonRoute
 from services.gateway.clients.sibling import segment
 from services.gateway.domain.accounts import Account, Opening, account_id_for
 from services.gateway.domain.answers import Answer
@@ -33,7 +34,7 @@ from shared.pages import PAGE_ITEMS_DEFAULT, PageCursor, PageLimit, decode_curso
 from shared.schemas import IdField, Instant
 from shared.time import format_instant
 
-router = APIRouter(prefix="/v1/accounts", responses=GATEWAY_PROBLEM_RESPONSES)
+router = APIRouter(route_class=StrictJsonRoute, prefix="/v1/accounts", responses=GATEWAY_PROBLEM_RESPONSES)
 
 # An account id may contain "/": it is then %2F or plain in the path, and both mean the same account.
 ONE = "/{account_id:path}"

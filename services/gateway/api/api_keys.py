@@ -9,6 +9,7 @@ from services.gateway.api.parts import Caller, Parts, TheParts, may
 from services.gateway.api.problems import GATEWAY_PROBLEM_RESPONSES
 from services.gateway.api.replies import IdempotencyKey, respond_once
 from services.gateway.api.schemas import ApiKeyIn, ApiKeyOut, NewApiKeyOut, Page
+from services.gateway.api.strict_json import StrictJsonRoute
 from services.gateway.domain.answers import Answer
 from services.gateway.domain.permissions import Operation
 from services.gateway.usecases.create_api_key import NewKey, create_api_key
@@ -18,6 +19,7 @@ from shared.errors import Invalid, NotFound
 from shared.pages import PAGE_ITEMS_DEFAULT, PageCursor, PageLimit, decode_cursor, encode_cursor
 
 router = APIRouter(
+    route_class=StrictJsonRoute,
     prefix="/v1/api-keys",
     tags=["API keys"],
     responses=GATEWAY_PROBLEM_RESPONSES,

@@ -10,6 +10,7 @@ from typing import Final
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from services.gateway.api.problems import http_problem, refusal_problem
@@ -47,6 +48,8 @@ class Door:
         try:
             async with asyncio.timeout(self._settings.request_seconds_max):
                 await self._admit(scope, headers, receive, reply)
+        except ClientDisconnect:
+            log.info("%s %s: the caller left, request %s", scope["method"], scope["path"], request_id)
         except Exception as error:
             if reply.has_started:
                 raise

@@ -9,6 +9,7 @@ from services.gateway.api.parts import Caller, TheParts
 from services.gateway.api.problems import GATEWAY_PROBLEM_RESPONSES
 from services.gateway.api.replies import IdempotencyKey, respond_once
 from services.gateway.api.schemas import HoldIn, HoldOut
+from services.gateway.api.strict_json import StrictJsonRoute
 from services.gateway.domain.permissions import Operation
 from services.gateway.usecases.find_account import find_account
 from services.gateway.usecases.place_hold import HoldWanted, place_hold
@@ -16,7 +17,9 @@ from services.gateway.usecases.release_hold import release_hold
 from shared.problems import PROBLEM_RESPONSES
 from shared.schemas import IdField
 
-router = APIRouter(prefix="/v1/holds", tags=["holds"], responses=GATEWAY_PROBLEM_RESPONSES)
+router = APIRouter(
+    route_class=StrictJsonRoute, prefix="/v1/holds", tags=["holds"], responses=GATEWAY_PROBLEM_RESPONSES
+)
 
 
 @router.post(

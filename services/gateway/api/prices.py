@@ -9,11 +9,12 @@ from services.gateway.api.parts import Caller, TheParts, may
 from services.gateway.api.problems import GATEWAY_PROBLEM_RESPONSES
 from services.gateway.api.replies import IdempotencyKey, respond, respond_once
 from services.gateway.api.schemas import Page, PriceBookVersion, QuoteIn, QuoteOut
+from services.gateway.api.strict_json import StrictJsonRoute
 from services.gateway.domain.permissions import Operation
 from shared.pages import PAGE_ITEMS_DEFAULT, PageCursor, PageLimit
 from shared.schemas import Instant
 
-router = APIRouter(tags=["prices"], responses=GATEWAY_PROBLEM_RESPONSES)
+router = APIRouter(route_class=StrictJsonRoute, tags=["prices"], responses=GATEWAY_PROBLEM_RESPONSES)
 
 _BOOK_EXAMPLE: Final[dict[str, Any]] = {
     "effective_from": "2026-01-01T00:00:00+08:00",

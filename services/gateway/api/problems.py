@@ -9,7 +9,7 @@ from starlette.exceptions import HTTPException
 
 from services.gateway.domain import refusals
 from shared import errors
-from shared.problems import PROBLEM_RESPONSES, problem_response
+from shared.problems import PROBLEM_RESPONSES, answer_headers, problem_response
 
 _STATUS: Final[Mapping[type[errors.Refusal], HTTPStatus]] = {
     refusals.Unauthenticated: HTTPStatus.UNAUTHORIZED,
@@ -47,14 +47,14 @@ def refusal_problem(refusal: errors.Refusal, path: str) -> Response:
     return problem_response(status, refusal.code, refusal.detail, instance=path, headers=headers, facts=facts)
 
 
-def http_problem(error: HTTPException, path: str) -> Response:
+def http_problem(error: HTTPException, path: str, headers: Mapping[str, str] | None = None) -> Response:
     code = _HTTP_CODES.get(error.status_code, "http_error")
     detail = str(error.detail)
     if error.status_code == HTTPStatus.INTERNAL_SERVER_ERROR:
         detail = _OUR_FAULT
     elif code == "malformed_json":
         detail = "the body is not JSON"
-    return problem_response(error.status_code, code, detail, instance=path, headers=error.headers)
+    return problem_response(error.status_code, code, detail, instance=path, headers=headers or error.headers)
 
 
 def install_gateway_problems(app: FastAPI) -> None:
@@ -73,7 +73,7 @@ def _on_refusal(request: Request, error: Exception) -> Response:
 def _on_http(request: Request, error: Exception) -> Response:
     if not isinstance(error, HTTPException):
         raise error
-    return http_problem(error, request.url.path)
+    return http_problem(error, request.url.path, answer_headers(request, error))
 
 
 def _documented(status: HTTPStatus) -> dict[str, object]:

@@ -1,8 +1,8 @@
 """The public REST bodies (DESIGN 3). What siblings answer is described here and passed on as it is."""
 
-from typing import Annotated, Generic, Literal, TypeVar
+from typing import Annotated, Final, Generic, Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_validator
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, field_validator, model_validator
 
 from services.gateway.domain.accounts import Account
 from services.gateway.domain.api_keys import ACCOUNTS_PER_KEY_MAX, ApiKey
@@ -37,6 +37,10 @@ class Page(_Out, Generic[ItemT]):
     next_cursor: str | None = Field(description="Give it as `cursor` to read on; null at the end.")
 
 
+ACCOUNT_ROOMS: Final = frozenset({"balance", "charges", "grants", "journal", "top-ups", "usage"})
+"""What follows an account's id in a path."""
+
+
 class AccountIn(_In):
     model_config = ConfigDict(
         json_schema_extra={"examples": [{"account_id": "acct-7", "name": "Xingyu Lab", "kind": "university"}]}
@@ -49,6 +53,17 @@ class AccountIn(_In):
         default=None, description="For operators who move customers in; not in the future. Default: now."
     )
     trial: bool = Field(default=True, strict=True, description="Grant the trial credit of the price book.")
+
+    @field_validator("account_id")
+    @classmethod
+    def _can_stand_in_a_path(cls, account_id: str | None) -> str | None:
+        segments = (account_id or "x").split("/")
+        if {"", ".", ".."} & set(segments) or (len(segments) > 1 and segments[-1] in ACCOUNT_ROOMS):
+            raise ValueError(
+                "an account's id stands in paths: no empty, '.' or '..' segment, and none of"
+                f" {', '.join(sorted(ACCOUNT_ROOMS))} after a slash"
+            )
+        return account_id
 
 
 class AccountOut(_Out):
@@ -72,7 +87,7 @@ class AccountOut(_Out):
 
 
 class Credit(_Out):
-    """A promotional lot with something left; one that has expired counts for nothing (R15)."""
+    """A promotional lot with something left, also before it begins and after it ended."""
 
     lot_id: str
     kind: Literal["trial", "promo", "compensation"]
@@ -81,7 +96,8 @@ class Credit(_Out):
     priority: int = Field(description="Lower burns first (R11).")
     effective_at: Instant
     expires_at: Instant | None
-    expired: bool
+    expired: bool = Field(description="Over; what is left soon goes to breakage (R15).")
+    counts: bool = Field(description="Part of `available` now; false before it begins and after it ends.")
 
 
 class BalanceOut(_Out):
@@ -321,6 +337,7 @@ class HoldOut(_Out):
     purchase: Purchase
     seconds: int
     amount: CnyOut
+    state: Literal["active", "released", "expired"]
     created_at: Instant
     expires_at: Instant
 
@@ -330,7 +347,7 @@ class ApiKeyIn(_In):
         json_schema_extra={
             "examples": [
                 {"name": "Xingyu Lab portal", "role": "customer", "account_ids": ["acct-7"]},
-                {"name": "Beijing nodes", "role": "agent", "source_prefix": "/nodes/bj-yz"},
+                {"name": "Beijing nodes", "role": "agent", "source_prefix": "/nodes"},
             ]
         }
     )

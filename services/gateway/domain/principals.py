@@ -29,6 +29,8 @@ class Principal:
         prefix = self.source_prefix
         if prefix is None:
             return self.role is Role.OPERATOR
+        if any(segment in (".", "..") for segment in source.split("/")):
+            return False  # whoever reads it as a path would look elsewhere
         return source.startswith(prefix) and (
             len(source) == len(prefix) or prefix[-1] == "/" or source[len(prefix)] == "/"
         )

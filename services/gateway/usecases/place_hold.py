@@ -1,12 +1,14 @@
 """May this start? Pricing says what the time costs, the wallet whether that is there (R17)."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from http import HTTPStatus
 
+import msgspec
+
 from services.gateway.clients.pricing import PricingClient, quoted_lines
 from services.gateway.clients.wallet import WalletClient
-from services.gateway.domain.answers import Answer
+from services.gateway.domain.answers import PROBLEM_JSON, Answer
 from services.gateway.domain.holds import price_of_stretch
 from shared.money import format_cny
 from shared.time import Clock, format_instant
@@ -38,7 +40,7 @@ async def place_hold(
     }
     quote = await pricing.quote([item])
     if quote.status != HTTPStatus.OK:
-        return quote
+        return _of_a_hold(quote)
     hold = {
         "account_id": wanted.account_id,
         "sku": wanted.sku,
@@ -50,3 +52,14 @@ async def place_hold(
         "amount": format_cny(price_of_stretch(wanted.quantity, quoted_lines(quote))),
     }
     return await wallet.place_hold(wanted.account_id, hold)
+
+
+def _of_a_hold(quote: Answer) -> Answer:
+    """Pricing's problem in the words of what the caller sent: a hold has no items."""
+    if quote.media_type != PROBLEM_JSON:
+        return quote
+    problem = msgspec.json.decode(quote.body, type=dict[str, object])
+    for name in ("field", "detail"):
+        if name in problem:
+            problem[name] = str(problem[name]).replace("items[0].", "")
+    return replace(quote, body=msgspec.json.encode({**problem, "instance": "/v1/holds"}))

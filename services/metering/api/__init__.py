@@ -1,1 +1,1 @@
-"""HTTP in: the usage query."""
+"""HTTP in: the usage query, and requests to tell facts again."""

@@ -1,11 +1,13 @@
-"""GET /v1/accounts/{account_id:path}/usage."""
+"""GET /v1/accounts/{account_id:path}/usage, POST and GET /v1/republish."""
 
 from typing import Annotated
 
-from fastapi import APIRouter, Path, Query
+from fastapi import APIRouter, Path, Query, Response, status
 
-from services.metering.api.schemas import UsageList
+from services.metering.api.schemas import RepublishIn, RepublishList, RepublishOut, UsageList
 from services.metering.domain.usage import GROUP_BY_DEFAULT, TIME_ZONE_DEFAULT
+from services.metering.usecases.list_republications import list_republications
+from services.metering.usecases.request_republication import request_republication
 from services.metering.usecases.summarize_usage import summarize_usage
 from shared.database import Database
 from shared.pages import PAGE_ITEMS_DEFAULT, PageCursor, PageLimit
@@ -71,5 +73,33 @@ def usage_router(database: Database, clock: Clock) -> APIRouter:
             now=clock(),
         )
         return UsageList.of(page)
+
+    return router
+
+
+def republish_router(database: Database, clock: Clock) -> APIRouter:
+    router = APIRouter(prefix="/v1", tags=["republish"], responses=PROBLEM_RESPONSES)
+
+    @router.post(
+        "/republish",
+        summary="Tell the facts of a period again",
+        description="Done by a worker, soon. A reference names one period: the same again is answered with"
+        " 200 and its progress, another period under it with 409.",
+        status_code=status.HTTP_201_CREATED,
+    )
+    async def post_republish(body: RepublishIn, response: Response) -> RepublishOut:
+        requested = await request_republication(database, clock, body.reference, body.from_, body.to)
+        if not requested.is_new:
+            response.status_code = status.HTTP_200_OK
+        return RepublishOut.of(requested.republication)
+
+    @router.get("/republish", summary="What was asked to be told again, the newest first")
+    async def get_republish(
+        limit: PageLimit = PAGE_ITEMS_DEFAULT, cursor: PageCursor = None
+    ) -> RepublishList:
+        republications, next_cursor = await list_republications(database, limit, cursor)
+        return RepublishList(
+            items=[RepublishOut.of(each) for each in republications], next_cursor=next_cursor
+        )
 
     return router

@@ -1,10 +1,11 @@
-"""The usage query on the wire."""
+"""The usage query, and requests to tell facts again, on the wire."""
 
 from datetime import datetime
 from typing import Self
 
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, ConfigDict, Field
 
+from services.metering.domain.republishing import Republication
 from services.metering.domain.usage import (
     ByField,
     ByLabel,
@@ -14,7 +15,7 @@ from services.metering.domain.usage import (
     bucket_label,
 )
 from services.metering.usecases.summarize_usage import UsagePage
-from shared.schemas import Instant
+from shared.schemas import Instant, ReferenceField
 from shared.time import from_epoch
 
 
@@ -72,3 +73,54 @@ class UsageList(BaseModel):
         return cls(
             items=[UsageItem.of(usage, page.query) for usage in page.groups], next_cursor=page.next_cursor
         )
+
+
+class RepublishIn(BaseModel):
+    """Which facts to tell again: of every hour that [from, to) touches."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    reference: ReferenceField
+    from_: Instant = Field(alias="from")
+    to: Instant | None = Field(default=None, description="Up to the newest hour, if left out.")
+
+
+class ToldUpTo(BaseModel):
+    account_id: str
+    resource_id: str
+    hour: Instant
+
+
+class RepublishOut(BaseModel):
+    """`from` and `to` are whole hours; `position` is the last resource-hour dealt with."""
+
+    model_config = ConfigDict(populate_by_name=True)
+
+    reference: str
+    from_: Instant = Field(alias="from")
+    to: Instant | None
+    requested_at: Instant
+    position: ToldUpTo | None
+    hours_told: int = Field(description="Resource-hours told so far; a repeated page counts once.")
+    finished_at: Instant | None
+
+    @classmethod
+    def of(cls, republication: Republication) -> Self:
+        position = None
+        if republication.position is not None:
+            account_id, resource_id, hour = republication.position
+            position = ToldUpTo(account_id=account_id, resource_id=resource_id, hour=from_epoch(hour))
+        return cls(
+            reference=republication.reference,
+            from_=republication.hours.first_hour,
+            to=republication.hours.until_hour,
+            requested_at=republication.requested_at,
+            position=position,
+            hours_told=republication.hours_told,
+            finished_at=republication.finished_at,
+        )
+
+
+class RepublishList(BaseModel):
+    items: list[RepublishOut]
+    next_cursor: str | None

@@ -1,8 +1,8 @@
-"""The table as the newest migration leaves it; a test compares the two."""
+"""The tables as the newest migration leaves them; a test compares the two."""
 
 from typing import Final
 
-from sqlalchemy import BigInteger, Column, DateTime, MetaData, PrimaryKeyConstraint, Table, Text, Uuid
+from sqlalchemy import BigInteger, Column, DateTime, MetaData, PrimaryKeyConstraint, Table, Text, Uuid, text
 from sqlalchemy.dialects.postgresql import INT4MULTIRANGE
 
 metadata: Final = MetaData()
@@ -23,4 +23,20 @@ USAGE_WINDOW: Final = Table(
     # Grows by one whenever coverage grows.
     Column("revision", BigInteger, nullable=False),
     PrimaryKeyConstraint("account_id", "resource_id", "hour", "since", "state_hash"),
+)
+
+REPUBLISH: Final = Table(
+    "republish",
+    metadata,
+    Column("reference", Text(collation="C"), primary_key=True),
+    # Resource-hours in [first_hour, until_hour) are told; without `until_hour`, up to the newest.
+    Column("first_hour", DateTime(timezone=True), nullable=False),
+    Column("until_hour", DateTime(timezone=True)),
+    Column("requested_at", DateTime(timezone=True), nullable=False),
+    # The last key of usage_window that was dealt with: told, or passed over as outside of the hours.
+    Column("told_account_id", Text(collation="C")),
+    Column("told_resource_id", Text(collation="C")),
+    Column("told_hour", DateTime(timezone=True)),
+    Column("hours_told", BigInteger, nullable=False, server_default=text("0")),
+    Column("finished_at", DateTime(timezone=True)),
 )

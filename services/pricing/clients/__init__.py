@@ -1,1 +1,1 @@
-"""Typed clients of other services; pricing calls none."""
+"""Typed clients of other services; pricing calls metering alone."""

@@ -9,6 +9,7 @@ from zoneinfo import ZoneInfo
 
 from services.pricing.domain.document import PRICE_MICRO_MAX, BookDocument, RuleDocument, SkuDocument
 from services.pricing.domain.local_time import LocalWindow, parse_local_time, zone_named
+from shared.contracts.facts import Period
 from shared.errors import Invalid
 from shared.money import PERIOD_SECONDS, Micro, parse_cny
 from shared.time import epoch_second, format_instant
@@ -49,7 +50,7 @@ class SkuPrice:
 
     sku: str
     kind: str
-    per: str
+    per: Period
     unit_price_micro: int
     factors: tuple[NamedFactor, ...]
 

@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 
 from services.pricing.domain.book import Book, NamedFactor
 from services.pricing.domain.local_time import SECONDS_PER_DAY, offset_pieces
-from shared.contracts.facts import Factor
+from shared.contracts.facts import Factor, Period
 from shared.time import SECONDS_PER_HOUR
 
 THURSDAY: Final = 3  # 1970-01-01 was one
@@ -28,7 +28,7 @@ class Tariff:
     __slots__ = ("denominator", "factors", "key", "numerator", "per", "unit_price")
 
     def __init__(
-        self, unit_price: int, per: str, period_seconds: int, factors: Sequence[NamedFactor]
+        self, unit_price: int, per: Period, period_seconds: int, factors: Sequence[NamedFactor]
     ) -> None:
         product = prod((factor.factor for factor in factors), start=Fraction(1))
         self.unit_price = unit_price

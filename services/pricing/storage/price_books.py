@@ -36,6 +36,9 @@ _AT = text(
     LIMIT 1
     """
 )
+_NEXT_EFFECTIVE_FROM = text(
+    "SELECT min(effective_from) FROM price_book WHERE effective_from > :effective_from"
+)
 _PAGE = text(
     f"""
     SELECT {_COLUMNS} FROM price_book
@@ -75,6 +78,12 @@ async def documents_since(connection: AsyncConnection, version: int) -> Mapping[
 async def book_at(connection: AsyncConnection, at: datetime) -> PublishedBook | None:
     row = (await connection.execute(_AT, {"at": at})).one_or_none()
     return None if row is None else _published(row)
+
+
+async def next_effective_from(connection: AsyncConnection, effective_from: datetime) -> datetime | None:
+    """When the book that is in force from this instant on is followed by another; None if it is the last."""
+    found: datetime | None = await connection.scalar(_NEXT_EFFECTIVE_FROM, {"effective_from": effective_from})
+    return found
 
 
 async def books_before(connection: AsyncConnection, version: int, limit: int) -> list[PublishedBook]:

@@ -2,10 +2,13 @@
 
 import logging
 
+from sqlalchemy.ext.asyncio import AsyncConnection
+
 from services.pricing.domain.book import build_book, refuse_rewriting_the_past
 from services.pricing.domain.document import BookDocument
 from services.pricing.domain.published import PublishedBook
-from services.pricing.storage import price_books
+from services.pricing.domain.republishing import changes_rated_seconds, republish_request
+from services.pricing.storage import price_books, republish_requests
 from shared.database import Database
 from shared.time import Clock, format_instant
 
@@ -30,6 +33,7 @@ class PublishBook:
             now = self._clock()
             refuse_rewriting_the_past(book, now)
             published = await price_books.add_book(connection, document, now)
+            await self._remember_to_ask(connection, published)
         log.info(
             "price book %d published, in force from %s%s",
             published.version,
@@ -37,3 +41,11 @@ class PublishBook:
             " as a correction" if document.correction else "",
         )
         return published
+
+    async def _remember_to_ask(self, connection: AsyncConnection, published: PublishedBook) -> None:
+        """Where seconds of the book may have been rated already, metering tells them again (R3, R5)."""
+        effective_from = published.document.effective_from
+        if changes_rated_seconds(effective_from, published.published_at):
+            following = await price_books.next_effective_from(connection, effective_from)
+            request = republish_request(published.version, effective_from, following)
+            await republish_requests.add(connection, request)

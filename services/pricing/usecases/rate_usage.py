@@ -30,11 +30,9 @@ class RateUsage:
     """No row is written for an hour that has its price.
 
     A batch may be rated under version N while N + 1 is being published. Where N + 1 changes none of its
-    seconds nothing is wrong: without a correction a book begins at or after its publication, and the
-    usage it changes is told by later facts, which are rated under N + 1. Seconds without a price are
-    kept with the version they were rated under, so RerateUnpriced finds them. Seconds that a correction
-    changes, or that were reported ahead of time (at most 300 s), are rated right by the next fact of
-    their hour; a correction's own re-rating republishes all facts of the period it names.
+    seconds nothing is wrong. Seconds without a price are kept with the version they were rated under, so
+    RerateUnpriced finds them. Where N + 1 changes seconds that may have been rated (a correction, or a
+    book that begins before reports could reach), metering is asked to tell them again (AskMetering).
     """
 
     def __init__(self, database: Database, load_pricer: LoadPricer) -> None:

@@ -184,7 +184,7 @@ def _hold_routes(context: Context) -> APIRouter:
         status_code=201,
         summary="May this start? Takes its price from available",
         responses={
-            200: {"description": "Placed before under this reference: the first answer"},
+            200: {"description": "Placed before under this reference and still in force: the first answer"},
             402: {
                 **PROBLEM_RESPONSES[409],
                 "description": "Available does not cover it; `shortfall` says by how much",
@@ -214,6 +214,7 @@ def _hold_routes(context: Context) -> APIRouter:
             purchase=body.purchase,
             seconds=body.seconds,
             amount=placed.hold.amount,
+            state=placed.hold.state,
             created_at=placed.hold.created_at,
             expires_at=placed.hold.expires_at,
         )
@@ -246,6 +247,7 @@ def _balance(balance: Balance) -> schemas.BalanceOut:
                 effective_at=lot.effective_at,
                 expires_at=lot.expires_at,
                 expired=lot.expires_at is not None and lot.expires_at <= balance.as_of,
+                counts=lot.is_valid_at(balance.as_of),
             )
             for lot in balance.credits
         ],

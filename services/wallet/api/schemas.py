@@ -5,10 +5,10 @@ from uuid import UUID
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from services.wallet.domain.commands import HOLD_SECONDS_MAX
+from services.wallet.domain.commands import HOLD_SECONDS_MAX, HoldState
 from shared.contracts.facts import Standing
 from shared.contracts.usage import QUANTITY_MAX, Mode, Purchase
-from shared.schemas import CnyOut, CnyPositive, IdField, Instant, ReferenceField
+from shared.schemas import CnyNatural, CnyOut, CnyPositive, IdField, Instant, ReferenceField
 
 PRIORITY_MAX = 1_000
 
@@ -68,7 +68,7 @@ class GrantOut(_Out):
 
 
 class CreditOut(BaseModel):
-    """A promotional lot with something left. `expired`: over, counts for nothing, soon breakage (R15)."""
+    """A promotional lot with something left, also before it begins and after it ended."""
 
     lot_id: UUID
     kind: str
@@ -77,7 +77,8 @@ class CreditOut(BaseModel):
     priority: int
     effective_at: Instant
     expires_at: Instant | None
-    expired: bool
+    expired: bool = Field(description="Over; what is left soon goes to breakage (R15).")
+    counts: bool = Field(description="Part of `available` now; false before it begins and after it ends.")
 
 
 class BalanceOut(_Out):
@@ -186,7 +187,7 @@ class HoldIn(_In):
     purchase: Purchase = "on_demand"
     seconds: Annotated[int, Field(ge=1, le=HOLD_SECONDS_MAX)]
     reference: ReferenceField
-    amount: CnyPositive
+    amount: CnyNatural
 
 
 class HoldOut(_Out):
@@ -199,6 +200,7 @@ class HoldOut(_Out):
     purchase: str
     seconds: int
     amount: CnyOut
+    state: HoldState = Field(description="Of another state the same reference is a conflict (409).")
     created_at: Instant
     expires_at: Instant
 

@@ -16,6 +16,8 @@ EntryKind = Literal["trial", "grant", "top_up", "settlement", "expiry"]
 class Account:
     """What the account's row says, read under its lock, and the sum of its valid promotional lots.
 
+    `due_from_ended`: of what is accrued, what lots that have ended still pay: they count for nothing in
+    available (R17), but they will settle the seconds of their time, so nobody is stopped for those.
     `review_at`: when the burn rate falls by itself unless newer usage comes.
     """
 
@@ -31,15 +33,21 @@ class Account:
     review_at: datetime | None
     standing: Standing
     epoch: int
+    due_from_ended: int = 0
 
     @property
     def funds(self) -> Funds:
         return Funds(self.cash, self.promotional, self.accrued, self.debt, self.held)
 
+    @property
+    def judged_by(self) -> int:
+        """What is left to pay for usage once all that is accrued is settled: standing looks at this."""
+        return self.funds.spendable + self.due_from_ended
+
 
 def assessed(account: Account, limits: StandingLimits) -> Account:
     """The account with its standing made right; `epoch` grows only if that is a crossing."""
-    spendable = account.cash + account.promotional - account.accrued - account.debt
+    spendable = account.cash + account.promotional + account.due_from_ended - account.accrued - account.debt
     standing = standing_of(
         spendable, account.burn_rate_per_hour, charged_ever=account.charged_ever, limits=limits
     )
@@ -55,7 +63,7 @@ def crossings(before: Iterable[Account], after: Sequence[Account], at: datetime)
 
 
 def _standing_fact(account: Account, at: datetime) -> AccountStanding:
-    spendable = account.funds.spendable
+    spendable = account.judged_by
     runway = runway_seconds(spendable, account.burn_rate_per_hour)
     return AccountStanding(
         account_id=account.account_id,

@@ -1,12 +1,12 @@
 """Rated facts as the wallet keeps them: checked at the door, their lines carried as they came."""
 
 from collections.abc import Iterable
-from typing import Annotated, Literal, NamedTuple
+from typing import Annotated, Final, NamedTuple
 
 import msgspec
 from msgspec import Meta, Raw, Struct
 
-from shared.contracts.facts import Factor, Range, Unpriced
+from shared.contracts.facts import ChargeLine, Unpriced
 from shared.ids import ID_PATTERN
 from shared.time import SECONDS_PER_HOUR, parse_epoch
 
@@ -49,26 +49,12 @@ class _Fact(Struct, frozen=True, gc=False):
     rate_per_hour: _Natural
 
 
-class _Factor(Factor, frozen=True, gc=False):
-    factor: Annotated[str, Meta(pattern=r"^[0-9]{1,9}(\.[0-9]{1,18})?\Z")]
-
-
-class _Line(Struct, frozen=True, gc=False):
-    """Of a ChargeLine, what settlement computes with."""
-
-    quantity: _Natural
-    ranges: list[Range]
-    seconds: _Natural
-    unit_price: _Natural
-    per: Literal["hour", "day"]
-    factors: list[_Factor]
-    amount: _Natural
-
-
 _decode_fact = msgspec.json.Decoder(_Fact).decode
-_decode_lines = msgspec.json.Decoder(list[_Line]).decode
+_decode_lines = msgspec.json.Decoder(list[ChargeLine]).decode
 _decode_unpriced = msgspec.json.Decoder(list[Unpriced]).decode
 _NOTHING = b"[]"
+_HOUR_LATEST: Final = parse_epoch("9999-12-30T00:00:00Z")
+"""Beyond it instants that settlement and the burn rate compute would leave the calendar."""
 
 
 def decode_charge(value: bytes) -> Charge:
@@ -77,17 +63,24 @@ def decode_charge(value: bytes) -> Charge:
         fact = _decode_fact(value)
         lines = bytes(fact.lines)
         unpriced = bytes(fact.unpriced)
-        amount = 0
+        amount, misfit = 0, None
         for line in _decode_lines(lines):
             amount += line.amount
+            if line.seconds != _seconds_of(line):
+                misfit = line
         if unpriced != _NOTHING:
             _decode_unpriced(unpriced)
         hour = parse_epoch(fact.hour)
         covered_until = parse_epoch(fact.covered_until)
+        text = lines.decode()
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:
         raise InvalidFact(str(error)) from None
-    if hour % SECONDS_PER_HOUR:
+    if misfit is not None:
+        raise InvalidFact(f"ranges of {misfit.sku}: not in order, or not of {misfit.seconds} seconds")
+    if hour % SECONDS_PER_HOUR or hour > _HOUR_LATEST:
         raise InvalidFact(f"hour {fact.hour} is not the start of an hour")
+    if not hour <= covered_until <= hour + SECONDS_PER_HOUR:
+        raise InvalidFact(f"covered_until {fact.covered_until} is not in its hour")
     if amount != fact.amount:
         raise InvalidFact(f"amount is {fact.amount}, its lines add up to {amount}")
     return Charge(
@@ -99,9 +92,20 @@ def decode_charge(value: bytes) -> Charge:
         amount,
         fact.rate_per_hour,
         covered_until,
-        lines.decode(),
+        text,
         None if unpriced == _NOTHING else unpriced.decode(),
     )
+
+
+def _seconds_of(line: ChargeLine) -> int:
+    """The seconds of its ranges; -1 unless each begins at or after the end of the one before."""
+    seconds = last = 0
+    for start, until in line.ranges:
+        if not last <= start < until:
+            return -1
+        seconds += until - start
+        last = until
+    return seconds
 
 
 def fold(charges: Iterable[Charge]) -> list[Charge]:

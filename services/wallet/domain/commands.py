@@ -11,6 +11,7 @@ from shared.errors import Conflict
 from shared.time import format_instant
 
 GrantKind = Literal["promo", "compensation"]
+HoldState = Literal["active", "released", "expired"]
 HOLD_SECONDS_MAX: Final = 31 * 86_400
 
 _encode = msgspec.json.Encoder(order="sorted").encode

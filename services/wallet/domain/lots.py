@@ -19,7 +19,7 @@ _NEVER: Final = 1 << 62
 class Lot:
     """One amount of credit with its validity. Amounts in micro-yuan; `expires_at` None: never.
 
-    `swept`: what was left has gone to breakage (R15).
+    `created_at`: when it was booked. `swept`: what was left has gone to breakage (R15).
     """
 
     lot_id: UUID
@@ -29,6 +29,7 @@ class Lot:
     remaining: int
     effective_at: datetime
     expires_at: datetime | None
+    created_at: datetime
     swept: bool = False
 
     @property
@@ -52,6 +53,10 @@ class Lot:
 
     def is_valid_at(self, instant: datetime) -> bool:
         return self.effective_at <= instant and (self.expires_at is None or instant < self.expires_at)
+
+    def is_past_grace(self, ended_until: datetime) -> bool:
+        """Whether it ended, and was booked, at or before that: what it has left is breakage's (R15)."""
+        return self.expires_at is not None and max(self.expires_at, self.created_at) <= ended_until
 
 
 def _ceil_second(instant: datetime) -> int:

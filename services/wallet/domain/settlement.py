@@ -104,13 +104,17 @@ def settle_account(
     hours: Sequence[HourToSettle],
     *,
     now: datetime,
+    ended_until: datetime,
     new_lot_id: Callable[[], UUID],
 ) -> AccountSettled:
     """Settle hours of one account, in order. `lots`: the open ones, those that cut one of the hours, and
-    for hours settled before also those that paid them and all of cash.
+    for hours settled before also those that paid them and all of cash. `ended_until`: lots that ended at or
+    before it are past their grace (R15).
     """
     purse = _Purse(lots, debt)
-    settled = [_settle_hour(account_id, purse, hour, now, new_lot_id) for hour in hours]
+    settled = [
+        _settle_hour(account_id, purse, hour, _Booking(now, ended_until), new_lot_id) for hour in hours
+    ]
     remaining = {
         lot.lot_id: purse.remaining[lot.lot_id]
         for lot in lots
@@ -136,6 +140,7 @@ class _Booking:
     """What one hour's entry will say. `owing`: net micro-yuan of each ledger account to revenue."""
 
     now: datetime
+    ended_until: datetime
     owing: dict[str, int] = field(default_factory=dict)
     repayments: list[Transfer] = field(default_factory=list)
     allocations: list[tuple[str, Allocation]] = field(default_factory=list)
@@ -223,9 +228,8 @@ class _Purse:
 
 
 def _settle_hour(
-    account_id: str, purse: _Purse, hour: HourToSettle, now: datetime, new_lot_id: Callable[[], UUID]
+    account_id: str, purse: _Purse, hour: HourToSettle, booking: _Booking, new_lot_id: Callable[[], UUID]
 ) -> HourSettled:
-    booking = _Booking(now)
     receivable = chart.receivable(account_id)
     cuts = cuts_of(hour.hour, purse.cuts)
     pieces = list(pairwise(cuts))
@@ -250,7 +254,7 @@ def _settle_hour(
                 seq = next_seq[charge.resource_id]
                 next_seq[charge.resource_id] = seq + 1
                 booking.allocations.append(
-                    (charge.resource_id, Allocation(seq, lot_id, start, end, amount, now))
+                    (charge.resource_id, Allocation(seq, lot_id, start, end, amount, booking.now))
                 )
     return HourSettled(
         hour.hour, booking.transfers(), booking.allocations, list(booking.compensations.values())
@@ -362,16 +366,20 @@ def _refund(
     if lot.is_cash:
         for lot_id, back in purse.return_cash(amount, lot.lot_id):
             booking.pay(chart.lot(lot_id), -back)
-    elif lot.swept or _ended_since(lot, part.paid_at, booking.now):
+    elif _is_gone(lot, part.paid_at, booking):
         _compensate(lot, amount, booking, new_lot_id)
     else:
         purse.remaining[lot.lot_id] += amount
         booking.pay(chart.lot(lot.lot_id), -amount)
 
 
-def _ended_since(lot: Lot, paid_at: datetime, now: datetime) -> bool:
-    """A lot that had ended when it paid (a late settlement of its seconds) is still in its grace (R15)."""
-    return lot.expires_at is not None and paid_at < lot.expires_at <= now
+def _is_gone(lot: Lot, paid_at: datetime, booking: _Booking) -> bool:
+    """Ended since it paid, or past its grace: there what comes back would go to breakage (R14, R15).
+
+    One that had ended when it paid (a late settlement of its seconds) and is in its grace is not.
+    """
+    ended_since = lot.expires_at is not None and paid_at < lot.expires_at <= booking.now
+    return lot.swept or ended_since or lot.is_past_grace(booking.ended_until)
 
 
 def _compensate(lot: Lot, amount: int, booking: _Booking, new_lot_id: Callable[[], UUID]) -> None:
@@ -384,5 +392,6 @@ def _compensate(lot: Lot, amount: int, booking: _Booking, new_lot_id: Callable[[
         remaining=amount + (standing_in.remaining if standing_in else 0),
         effective_at=booking.now,
         expires_at=booking.now + timedelta(days=COMPENSATION_DAYS),
+        created_at=booking.now,
     )
     booking.pay(chart.lot(new.lot_id), -amount)

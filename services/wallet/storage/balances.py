@@ -13,7 +13,7 @@ _READ = text(
     SELECT a.account_id, a.cash, a.accrued, a.debt, a.held, a.charged_ever, a.charged_at,
            a.burn_rate_per_hour, a.review_at, a.standing, a.epoch,
            lot.lot_id, lot.kind, lot.priority, lot.granted, lot.remaining, lot.effective_at, lot.expires_at,
-           lot.swept
+           lot.created_at, lot.swept
     FROM account a
     LEFT JOIN lot ON lot.account_id = a.account_id AND lot.open AND lot.kind <> 'cash'
     WHERE a.account_id = :account_id

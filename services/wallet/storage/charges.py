@@ -57,16 +57,26 @@ _APPLY = text(
     FROM applied GROUP BY account_id
     """
 )
+_READY = """
+    (account.charged_at <= :quiet_since OR waiting.marked_at <= :marked_until)
+    AND (account.opened OR waiting.marked_at <= :unopened_until)
+    AND waiting.account_id <> ALL(CAST(:set_aside AS text[]))
+    AND (CAST(:only AS text) IS NULL OR waiting.account_id = :only)
+"""
+# The second half is prompt: what a lot that has ended still pays for is settled without waiting.
 _ACCOUNTS_DUE = text(
-    """
+    f"""
     SELECT DISTINCT due.account_id FROM (
-        SELECT waiting.account_id FROM unsettled_hour waiting JOIN account USING (account_id)
-        WHERE waiting.hour <= :due_until
-          AND (account.charged_at <= :quiet_since OR waiting.marked_at <= :marked_until)
-          AND (account.opened OR waiting.marked_at <= :unopened_until)
-          AND waiting.account_id <> ALL(CAST(:set_aside AS text[]))
-          AND (CAST(:only AS text) IS NULL OR waiting.account_id = :only)
-        ORDER BY waiting.hour, waiting.account_id LIMIT :limit
+        (SELECT waiting.account_id FROM unsettled_hour waiting JOIN account USING (account_id)
+         WHERE waiting.hour <= :due_until AND {_READY}
+         ORDER BY waiting.hour, waiting.account_id LIMIT :limit)
+        UNION ALL
+        (SELECT waiting.account_id
+         FROM lot
+         JOIN unsettled_hour waiting ON waiting.account_id = lot.account_id AND waiting.hour < lot.expires_at
+         JOIN account ON account.account_id = waiting.account_id
+         WHERE lot.open AND lot.expires_at <= :now AND {_READY}
+         ORDER BY lot.expires_at LIMIT :limit)
     ) due ORDER BY due.account_id
     """
 )
@@ -74,7 +84,10 @@ _HOURS_DUE = text(
     """
     SELECT account_id, hour, marked_at
     FROM unnest(CAST(:account_ids AS text[])) AS wanted (account_id) JOIN unsettled_hour USING (account_id)
-    WHERE hour <= :due_until
+    WHERE hour <= :due_until OR EXISTS (
+        SELECT FROM lot
+        WHERE lot.account_id = unsettled_hour.account_id AND open
+          AND expires_at <= :now AND expires_at > unsettled_hour.hour)
     ORDER BY hour, account_id LIMIT :limit
     """
 )
@@ -167,11 +180,13 @@ class Applied(NamedTuple):
 
 
 class DueLimits(NamedTuple):
-    """Due are hours that began at or before `due_until`, of accounts that were charged last at or before
-    `quiet_since`, or marked at or before `marked_until`; of accounts not opened yet, whose trial may still
-    come, those marked at or before `unopened_until`.
+    """Due are hours that began at or before `due_until`, or before the end of a lot that has ended by `now`
+    with something left, of accounts that were charged last at or before `quiet_since`, or marked at or before
+    `marked_until`; of accounts not opened yet, whose trial may still come, those marked at or before
+    `unopened_until`.
     """
 
+    now: datetime
     due_until: datetime
     quiet_since: datetime
     marked_until: datetime
@@ -270,10 +285,16 @@ async def accounts_due(
 
 
 async def hours_due(
-    connection: AsyncConnection, account_ids: Collection[str], due_until: datetime, limit: int
+    connection: AsyncConnection, account_ids: Collection[str], limits: DueLimits, limit: int
 ) -> list[HourDue]:
     rows = await connection.execute(
-        _HOURS_DUE, {"account_ids": list(account_ids), "due_until": due_until, "limit": limit}
+        _HOURS_DUE,
+        {
+            "account_ids": list(account_ids),
+            "due_until": limits.due_until,
+            "now": limits.now,
+            "limit": limit,
+        },
     )
     return [HourDue(*row) for row in rows]
 

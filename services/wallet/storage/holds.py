@@ -8,6 +8,8 @@ from uuid import UUID
 from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from services.wallet.domain.commands import HoldState
+
 _COLUMNS = "hold_id, account_id, reference, amount, state, created_at, expires_at, command"
 # One statement decides and takes: nobody can spend between the look and the grasp.
 _TAKE = text(
@@ -72,7 +74,7 @@ class Hold(NamedTuple):
     account_id: str
     reference: str
     amount: int
-    state: str
+    state: HoldState
     created_at: datetime
     expires_at: datetime
     command: str

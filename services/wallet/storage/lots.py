@@ -11,16 +11,16 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from services.wallet.domain.lots import Lot
 from services.wallet.storage.accounts import expect_rows
 
-_COLUMNS = "lot_id, kind, priority, granted, remaining, effective_at, expires_at, swept"
+_COLUMNS = "lot_id, kind, priority, granted, remaining, effective_at, expires_at, created_at, swept"
 _INSERT = text(
     """
     INSERT INTO lot (account_id, lot_id, kind, priority, granted, remaining, effective_at, expires_at,
                      reference, entry_id, created_at)
-    SELECT *, CAST(:now AS timestamptz) FROM unnest(
+    SELECT * FROM unnest(
         CAST(:account_ids AS text[]), CAST(:lot_ids AS uuid[]), CAST(:kinds AS text[]),
         CAST(:priorities AS smallint[]), CAST(:granted AS bigint[]), CAST(:remaining AS bigint[]),
         CAST(:effective_at AS timestamptz[]), CAST(:expires_at AS timestamptz[]),
-        CAST(:references AS text[]), CAST(:entry_ids AS uuid[]))
+        CAST(:references AS text[]), CAST(:entry_ids AS uuid[]), CAST(:created_at AS timestamptz[]))
     """
 )
 _INSERT_BOUNDARIES = text(
@@ -111,7 +111,7 @@ async def insert(connection: AsyncConnection, new: Sequence[NewLot], now: dateti
             "expires_at": [row.lot.expires_at for row in new],
             "references": [row.reference for row in new],
             "entry_ids": [row.entry_id for row in new],
-            "now": now,
+            "created_at": [row.lot.created_at for row in new],
         },
     )
     boundaries = [

@@ -1,5 +1,6 @@
 """What a promotional lot has left when its time is over goes to breakage, by an entry (R15)."""
 
+from collections.abc import Callable
 from datetime import timedelta
 
 from opentelemetry.metrics import get_meter
@@ -16,11 +17,14 @@ _expired = get_meter(__name__).create_counter(
 )
 
 
-async def expire_lots(context: Context) -> int:
+async def expire_lots(context: Context, is_caught_up: Callable[[], bool]) -> int:
     """Sweep lots whose grace is over and whose hours are all settled; how many.
 
+    None while charges wait to be read, as after an outage: they may be of a lot's time (R15).
     Available does not change: an ended lot has counted for nothing since its end.
     """
+    if not is_caught_up():
+        return 0
     settings = context.settings
     ended_until = context.clock() - timedelta(seconds=settings.expiry_grace_seconds)
     async with context.database.transaction() as connection:

@@ -52,6 +52,7 @@ async def grant_credit(context: Context, command: Grant) -> Granted:
             remaining=command.amount,
             effective_at=command.effective_at or now,
             expires_at=command.expires_at,
+            created_at=now,
         )
         if lot.expires_at is not None and lot.expires_at <= lot.effective_at:
             raise Invalid("the credit would end before it begins", field="expires_at")

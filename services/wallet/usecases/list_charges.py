@@ -1,5 +1,6 @@
 """Why this amount: an account's charges with their lines and who paid them (R7)."""
 
+import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -11,6 +12,7 @@ from services.wallet.storage.charges import ChargeListed, PaidBy
 from services.wallet.usecases.context import Context, retried
 from shared.contracts.facts import ChargeLine, Unpriced
 
+log = logging.getLogger(__name__)
 _decode_lines = msgspec.json.Decoder(list[ChargeLine]).decode
 _decode_unpriced = msgspec.json.Decoder(list[Unpriced]).decode
 
@@ -42,9 +44,18 @@ async def list_charges(
     return [
         ChargeExplained(
             charge,
-            _decode_lines(charge.lines),
-            [] if charge.unpriced is None else _decode_unpriced(charge.unpriced),
+            *_explained(account_id, charge),
             payers.get((charge.hour, charge.resource_id), ()),
         )
         for charge in listed
     ]
+
+
+def _explained(account_id: str, charge: ChargeListed) -> tuple[Sequence[ChargeLine], Sequence[Unpriced]]:
+    """Lines are checked before they are stored; a row that is odd all the same must not hide the others."""
+    try:
+        lines = _decode_lines(charge.lines)
+        return lines, [] if charge.unpriced is None else _decode_unpriced(charge.unpriced)
+    except msgspec.MsgspecError as error:
+        log.error("%s %s of %s cannot be explained: %s", account_id, charge.resource_id, charge.hour, error)  # noqa: TRY400 - the row is at fault, not the code
+        return [], []

@@ -1,11 +1,10 @@
 """An account that was opened gets its wallet, and its trial credit once (R16)."""
 
 from collections.abc import Sequence
-from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from services.wallet.domain import chart
-from services.wallet.domain.account import Account, assessed
+from services.wallet.domain.account import assessed
 from services.wallet.domain.chart import Transfer
 from services.wallet.domain.lots import PRIORITY_OF_KIND, Lot
 from services.wallet.domain.openings import Opening
@@ -29,10 +28,8 @@ async def open_accounts(context: Context, openings: Sequence[Opening]) -> int:
         await accounts.insert_missing(connection, account_ids, context.clock())
         await accounts.lock(connection, account_ids)
         now = context.clock()
-        before = await accounts.read(connection, account_ids, now)
         entries: list[Entry] = []
         trials: list[NewLot] = []
-        after: list[Account] = []
         for account_id in account_ids:
             opening = first[account_id]
             if not await accounts.complete(
@@ -43,7 +40,7 @@ async def open_accounts(context: Context, openings: Sequence[Opening]) -> int:
             if opening.trial_amount == 0 or opening.trial_days == 0:
                 continue
             entry_id = context.new_id()
-            lot = _trial(context, opening)
+            lot = _trial(context, opening, now)
             trials.append(NewLot(account_id, lot, TRIAL_REFERENCE, entry_id))
             entries.append(
                 Entry(
@@ -58,18 +55,17 @@ async def open_accounts(context: Context, openings: Sequence[Opening]) -> int:
                     [Transfer(chart.PROMOTION, chart.lot(lot.lot_id), lot.granted)],
                 )
             )
-            if lot.is_valid_at(now):
-                account = before[account_id]
-                funded = replace(account, promotional=account.promotional + lot.granted)
-                after.append(assessed(funded, context.limits))
         await journal.book(connection, entries)
         await lots.insert(connection, trials, now)
-        crossed = await accounts.write(connection, before.values(), after, now)
+        # Read after the trials were stored: they are counted already.
+        granted = await accounts.read(connection, [trial.account_id for trial in trials], now)
+        after = [assessed(account, context.limits) for account in granted.values()]
+        crossed = await accounts.write(connection, granted.values(), after, now)
     count_crossings(crossed)
     return opened
 
 
-def _trial(context: Context, opening: Opening) -> Lot:
+def _trial(context: Context, opening: Opening, now: datetime) -> Lot:
     return Lot(
         lot_id=context.new_id(),
         kind="trial",
@@ -78,4 +74,5 @@ def _trial(context: Context, opening: Opening) -> Lot:
         remaining=opening.trial_amount,
         effective_at=opening.registered_at,
         expires_at=opening.registered_at + timedelta(days=opening.trial_days),
+        created_at=now,
     )

@@ -105,7 +105,7 @@ async def settle_hours(context: Context, set_aside: Collection[str] = (), only: 
         await accounts.lock(connection, account_ids)
         now = context.clock()
         before = await accounts.read(connection, account_ids, now)
-        found = await charges.hours_due(connection, account_ids, limits.due_until, settings.settle_hours_max)
+        found = await charges.hours_due(connection, account_ids, limits, settings.settle_hours_max)
         hours = _ready(found, before, limits)
         if not hours:
             return 0
@@ -136,10 +136,15 @@ async def settle_hours(context: Context, set_aside: Collection[str] = (), only: 
         settled_now: dict[str, int] = defaultdict(int)
         for row in rows:
             settled_now[row.account_id] += row.amount - row.settled
-        after = []
-        for account_id in account_ids:
-            moved = _moved(before[account_id], batch, settled[account_id], settled_now[account_id], now)
-            after.append(assessed(moved, context.limits))
+        moved = {
+            account_id: _moved(before[account_id], batch, settled[account_id], settled_now[account_id], now)
+            for account_id in account_ids
+        }
+        paying_yet = [account_id for account_id in account_ids if before[account_id].due_from_ended]
+        if paying_yet:
+            for account_id, account in (await accounts.read(connection, paying_yet, now)).items():
+                moved[account_id] = replace(moved[account_id], due_from_ended=account.due_from_ended)
+        after = [assessed(account, context.limits) for account in moved.values()]
         crossed = await accounts.write(connection, before.values(), after, now)
     changes = [row.amount - row.settled for row in rows]
     _hours.add(len(hours))
@@ -160,6 +165,7 @@ def _limits(context: Context) -> DueLimits:
     settings = context.settings
     now = context.clock()
     return DueLimits(
+        now=now,
         due_until=now - timedelta(seconds=settings.settle_grace_seconds + SECONDS_PER_HOUR),
         quiet_since=now - timedelta(seconds=settings.settle_quiet_seconds),
         marked_until=now - timedelta(seconds=settings.settle_wait_seconds),
@@ -209,6 +215,7 @@ def _settle(
             before[account_id].debt,
             to_settle,
             now=now,
+            ended_until=now - timedelta(seconds=context.settings.expiry_grace_seconds),
             new_lot_id=context.new_id,
         )
         for account_id, to_settle in hours.items()

@@ -57,6 +57,7 @@ async def top_up(context: Context, command: TopUp) -> ToppedUp:
             remaining=command.amount - debt_paid,
             effective_at=now,
             expires_at=None,
+            created_at=now,
         )
         entry_id = context.new_id()
         transfers = [Transfer(chart.provider(command.channel), chart.lot(lot.lot_id), command.amount)]

@@ -57,8 +57,8 @@ async def test_what_is_no_amount_is_refused_with_the_field(
         (b"[" * 50_000, 400, "malformed_json"),
         (b"[]", 422, "invalid_request"),
         (b"null", 422, "invalid_request"),
-        (b'{"\\ud800": 1}', 422, "invalid_request"),
-        (b'{"name": "\\ud800", "kind": "personal"}', 422, "invalid_request"),
+        (b'{"\\ud800": 1}', 400, "malformed_json"),
+        (b'{"name": "\\ud800", "kind": "personal"}', 400, "malformed_json"),
         (b'{"name": "\\u0000", "kind": "personal"}', 422, "invalid_request"),
         (b'{"trial": ' + b"9" * 5_000 + b"}", 400, "malformed_json"),
         (b" " * 2_000_000, 413, "body_too_large"),
@@ -155,3 +155,22 @@ async def test_who_may_not_hold_may_not_release(role: Role, gateway: Gateway, ac
         _assert_problem(
             theirs, 403 if role is Role.FINANCE else 404, "forbidden" if role is Role.FINANCE else "not_found"
         )
+
+
+@pytest.mark.parametrize("number", [b"NaN", b"Infinity", b"-Infinity", b"1e400", b'"\\ud800"'])
+async def test_a_body_is_json_to_the_letter(number: bytes, operator: httpx.AsyncClient) -> None:
+    body = b'{"account_id": "strict-1", "name": ' + number + b', "kind": "personal"}'
+    headers = {"content-type": "application/json"}
+    _assert_problem(await operator.post("/v1/accounts", content=body, headers=headers), 400, "malformed_json")
+    book = b'{"skus": [{"price": ' + number + b"}]}"
+    answer = await operator.post("/v1/price-books", content=book, headers=headers)
+    _assert_problem(answer, 400, "malformed_json")
+
+
+@pytest.mark.parametrize("account_id", [".", "..", "a/..", "a//b", "/a", "a/", "a/balance", "a/usage"])
+async def test_an_id_that_would_not_be_found_again_is_refused(
+    account_id: str, operator: httpx.AsyncClient
+) -> None:
+    body = {"account_id": account_id, "name": "x", "kind": "personal"}
+    answer = await operator.post("/v1/accounts", json=body)
+    _assert_problem(answer, 422, "invalid_request")

@@ -24,7 +24,7 @@ async def owner_database(metering_urls: DatabaseUrls) -> AsyncIterator[Database]
 @pytest.fixture
 async def database(metering_urls: DatabaseUrls, owner_database: Database) -> AsyncIterator[Database]:
     async with owner_database.transaction() as connection:
-        await connection.execute(text("TRUNCATE usage_window"))
+        await connection.execute(text("TRUNCATE usage_window, republish"))
     database = Database(metering_urls.role_url)
     yield database
     await database.close()

@@ -12,7 +12,7 @@ from alembic.migration import MigrationContext
 from sqlalchemy import text
 from sqlalchemy.exc import DBAPIError
 
-from services.metering.consumers import encode_metered, usage_reported_handler
+from services.metering.consumers import usage_reported_handler
 from services.metering.domain.facts import MeteredHour, metered_hours
 from services.metering.domain.folding import fold_reports, hours_touched
 from services.metering.domain.state import state_of
@@ -20,6 +20,7 @@ from services.metering.storage import coverage
 from services.metering.storage.coverage import add_coverage, read_hours
 from services.metering.storage.tables import metadata
 from services.metering.usecases.meter_reports import meter_reports
+from services.metering.usecases.metered_message import encode_metered
 from shared.contracts.facts import UsageMetered
 from shared.contracts.usage import UsageReport
 from shared.database import Database

@@ -26,7 +26,7 @@ _RESET = (
     "ALTER TABLE price_book DISABLE TRIGGER price_book_append_only",
     "DELETE FROM price_book WHERE version > 1",
     "ALTER TABLE price_book ENABLE TRIGGER price_book_append_only",
-    "TRUNCATE unpriced_usage",
+    "TRUNCATE unpriced_usage, republish_request",
 )
 
 

@@ -22,28 +22,16 @@ from services.pricing.usecases.rerate_unpriced import RerateUnpriced
 from shared.contracts.facts import ChargeRated, Segment, UsageMetered, encode_fact, fact_key
 from shared.contracts.topics import CHARGE_RATED, USAGE_METERED
 from shared.database import Database
-from shared.kafka import Message, Publisher, Record
-from shared.settings import KafkaSettings
+from shared.kafka import Message, Record
 from tests.support.books import book_body, metered, segment, sku_body
 from tests.support.clients import wait_for
+from tests.support.publishers import RecordingPublisher
 
 HOUR = "2026-03-10T10:00:00Z"
 EARLIER = "2026-03-10T09:00:00Z"
 
 
-class RecordingPublisher(Publisher):
-    """A broker that is always there and keeps what it is told; or is not, once `fault` is set."""
-
-    def __init__(self) -> None:
-        super().__init__(KafkaSettings())
-        self.told: list[Message] = []
-        self.fault: Exception | None = None
-
-    async def publish(self, messages: Sequence[Message]) -> None:
-        if self.fault is not None:
-            raise self.fault
-        self.told.extend(messages)
-
+class ChargePublisher(RecordingPublisher):
     def charges(self) -> list[ChargeRated]:
         return [charge_of(message) for message in self.told]
 
@@ -54,12 +42,12 @@ class DiesAfterPublishing(RerateUnpriced):
 
 
 @pytest.fixture
-def publisher() -> RecordingPublisher:
-    return RecordingPublisher()
+def publisher() -> ChargePublisher:
+    return ChargePublisher()
 
 
 @pytest.fixture
-def rerate(database: Database, load_pricer: LoadPricer, publisher: RecordingPublisher) -> RerateUnpriced:
+def rerate(database: Database, load_pricer: LoadPricer, publisher: ChargePublisher) -> RerateUnpriced:
     return RerateUnpriced(database, load_pricer, publisher, poll_seconds=0.01)
 
 
@@ -212,7 +200,7 @@ async def test_usage_is_rated_once_a_book_has_its_price(
     consumer: UsageMeteredConsumer,
     publish_book: PublishBook,
     rerate: RerateUnpriced,
-    publisher: RecordingPublisher,
+    publisher: ChargePublisher,
     list_unpriced: ListUnpriced,
 ) -> None:
     await consumer.handle([record(unknown(revision=4)), record(unknown(segment((0, 9), sku="other")))])
@@ -242,7 +230,7 @@ async def test_a_crash_between_telling_and_forgetting_tells_again(
     consumer: UsageMeteredConsumer,
     publish_book: PublishBook,
     rerate: RerateUnpriced,
-    publisher: RecordingPublisher,
+    publisher: ChargePublisher,
     list_unpriced: ListUnpriced,
 ) -> None:
     await consumer.handle([record(unknown())])
@@ -260,7 +248,7 @@ async def test_nothing_is_forgotten_when_the_broker_does_not_answer(
     consumer: UsageMeteredConsumer,
     publish_book: PublishBook,
     rerate: RerateUnpriced,
-    publisher: RecordingPublisher,
+    publisher: ChargePublisher,
     list_unpriced: ListUnpriced,
 ) -> None:
     await consumer.handle([record(unknown())])
@@ -279,7 +267,7 @@ async def test_a_revision_that_comes_while_an_older_one_is_rated_again_stays(
     load_pricer: LoadPricer,
     consumer: UsageMeteredConsumer,
     publish_book: PublishBook,
-    publisher: RecordingPublisher,
+    publisher: ChargePublisher,
     list_unpriced: ListUnpriced,
 ) -> None:
     newer = unknown(segment((0, 600), sku="rtx-6090"), segment((600, 700), sku="other"), revision=2)
@@ -299,7 +287,7 @@ async def test_a_row_written_under_an_old_book_after_the_new_one_was_published_i
     database: Database,
     publish_book: PublishBook,
     rerate: RerateUnpriced,
-    publisher: RecordingPublisher,
+    publisher: ChargePublisher,
     list_unpriced: ListUnpriced,
 ) -> None:
     class OldPricer(LoadPricer):
@@ -324,7 +312,7 @@ async def test_many_rows_are_rated_again_in_pieces(
     consumer: UsageMeteredConsumer,
     publish_book: PublishBook,
     rerate: RerateUnpriced,
-    publisher: RecordingPublisher,
+    publisher: ChargePublisher,
     list_unpriced: ListUnpriced,
 ) -> None:
     monkeypatch.setattr(rerate_unpriced, "BATCH_ROWS_MAX", 3)
@@ -343,7 +331,7 @@ async def test_the_worker_waits_for_the_broker_and_goes_on(
     consumer: UsageMeteredConsumer,
     publish_book: PublishBook,
     rerate: RerateUnpriced,
-    publisher: RecordingPublisher,
+    publisher: ChargePublisher,
     list_unpriced: ListUnpriced,
     caplog: pytest.LogCaptureFixture,
 ) -> None:

@@ -47,6 +47,7 @@ class Loop:
     """A batch loop running in the background; `finish` stops it as SIGTERM would."""
 
     def __init__(self, consumer: BatchConsumer) -> None:
+        self.consumer = consumer
         self._stop = asyncio.Event()
         self._task = asyncio.create_task(consumer.run(self._stop))
 

@@ -1,5 +1,6 @@
 """The batch loop on a real broker (decision 2)."""
 
+import asyncio
 from collections.abc import Callable, Sequence
 
 import pytest
@@ -157,3 +158,28 @@ async def test_records_of_one_key_keep_their_order_and_their_partition(
     records = await read_all(kafka, topic.name, 2)
     assert [int(record.value or b"") for record in records] == list(range(60))
     assert len({record.partition for record in records}) == 1
+
+
+async def test_a_consumer_is_caught_up_once_all_that_waited_is_handled_also_without_a_partition(
+    kafka: KafkaSettings, publisher: Publisher, new_topic: NewTopicFixture, unique_name: Callable[[str], str]
+) -> None:
+    topic, group = await new_topic(), unique_name("group")
+    may_handle = asyncio.Event()
+
+    async def handle(records: Sequence[Record]) -> BatchOutcome:
+        await may_handle.wait()
+        return BatchOutcome()
+
+    await publisher.publish(numbered(topic.name, range(20)))
+    async with (
+        running(kafka, publisher, topic, group, handle) as one,
+        running(kafka, publisher, topic, group, handle) as two,
+        running(kafka, publisher, topic, group, handle) as three,
+    ):
+        loops = (one, two, three)
+        await until(lambda: any(loop.consumer.is_caught_up() for loop in loops))
+        assert not all(loop.consumer.is_caught_up() for loop in loops)
+        may_handle.set()
+        await until(lambda: all(loop.consumer.is_caught_up() for loop in loops))
+        await one.finish()
+        assert not one.consumer.is_caught_up()

@@ -76,6 +76,27 @@ async def test_a_released_hold_gives_back_once(context: Context) -> None:
         await release_hold(context, UUID(int=1))
 
 
+async def test_a_hold_that_was_released_or_has_expired_is_not_given_out_again(
+    context: Context, clock: MovingClock
+) -> None:
+    await top_up(context, TopUp("a", 10_000_000, "alipay", "r"))
+    released = await place_hold(context, REQUEST)
+    await release_hold(context, released.hold.hold_id)
+    with pytest.raises(Conflict, match="was released"):
+        await place_hold(context, REQUEST)
+    expiring = replace(REQUEST, reference="start-2")
+    placed = await place_hold(context, expiring)
+    clock.now = placed.hold.expires_at - timedelta(microseconds=1)
+    assert (await place_hold(context, expiring)).repeated
+    clock.now = placed.hold.expires_at
+    for _ in range(2):
+        with pytest.raises(Conflict, match="has expired"):
+            await place_hold(context, expiring)
+        await expire_holds(context)
+    assert await available(context) == 10_000_000
+    assert not (await place_hold(context, replace(REQUEST, reference="start-3"))).repeated
+
+
 async def test_a_hold_ends_by_itself_after_its_time_and_a_grace(context: Context, clock: MovingClock) -> None:
     await top_up(context, TopUp("a", 10_000_000, "alipay", "r"))
     placed = await place_hold(context, REQUEST)

@@ -24,6 +24,7 @@ from tests.support.wallet import (
     NOON,
     NOON_EPOCH,
     MovingClock,
+    caught_up,
     charge,
     charge_account,
     line,
@@ -112,8 +113,8 @@ async def test_batches_and_sweeps_that_run_again_change_nothing_more(
     clock.forward(days=2)
     lose(losing, 1, after_commit=after_commit)
     with pytest.raises(ConnectionResetError):
-        await expire_lots(losing)
-    await expire_lots(losing)
+        await expire_lots(losing, caught_up)
+    await expire_lots(losing, caught_up)
     account = (await read_balance(losing, "a")).account
     assert (account.accrued, account.debt, account.promotional) == (0, 0, 0)
     assert [told.epoch for told in await standings_told(losing, "a")] == [1]

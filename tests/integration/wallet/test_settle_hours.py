@@ -11,12 +11,15 @@ from services.wallet.domain import chart
 from services.wallet.domain.chart import Transfer
 from services.wallet.domain.commands import Grant, TopUp
 from services.wallet.domain.openings import Opening
+from services.wallet.storage import journal
+from services.wallet.storage.journal import Entry
 from services.wallet.usecases.context import Context
 from services.wallet.usecases.expire_lots import expire_lots
 from services.wallet.usecases.grant_credit import grant_credit
 from services.wallet.usecases.list_charges import list_charges
 from services.wallet.usecases.open_accounts import open_accounts
 from services.wallet.usecases.read_balance import read_balance
+from services.wallet.usecases.review_standings import review_standings
 from services.wallet.usecases.settle_hours import Settler, settle_hours
 from services.wallet.usecases.top_up import top_up
 from tests.support.wallet import (
@@ -24,12 +27,14 @@ from tests.support.wallet import (
     NOON,
     NOON_EPOCH,
     MovingClock,
+    caught_up,
     charge,
     charge_account,
     journal_of,
     line,
     make_context,
     settle_all,
+    standings_told,
 )
 
 HOUR = 3600
@@ -179,7 +184,7 @@ async def test_what_a_swept_lot_had_paid_comes_back_as_compensation_for_30_days(
     await charge_account(context, charge("a", NOON_EPOCH, [line((0, HOUR))]))
     clock.forward(seconds=3)
     await settle_all(context)
-    assert await expire_lots(context) == 1
+    assert await expire_lots(context, caught_up) == 1
     await charge_account(context, charge("a", NOON_EPOCH, [line((0, 1800))], revision=2))
     clock.forward(seconds=3)
     await settle_all(context)
@@ -187,6 +192,118 @@ async def test_what_a_swept_lot_had_paid_comes_back_as_compensation_for_30_days(
     assert (compensation.kind, compensation.remaining) == ("compensation", 830_000)
     assert compensation.expires_at == clock.now + timedelta(days=30)
     assert (await read_balance(context, "a")).account.funds.available == 830_000
+
+
+async def test_what_a_burned_lot_past_its_grace_had_paid_comes_back_as_compensation(
+    context: Context, clock: MovingClock
+) -> None:
+    """Nothing of it was left to sweep; still what comes back must not go to breakage."""
+    await grant_credit(context, Grant("a", "promo", 400_000, "v", expires_at=NOON + timedelta(minutes=30)))
+    clock.now = NOON + timedelta(hours=2)
+    await charge_account(context, charge("a", NOON_EPOCH, [line((0, 1000))], rate_per_hour=0))
+    clock.forward(seconds=3)
+    await settle_all(context)
+    clock.forward(hours=1)
+    assert await expire_lots(context, caught_up) == 0
+    told = await standings_told(context, "a")
+    for revision, seconds in ((2, 600), (3, 500)):
+        await charge_account(
+            context, charge("a", NOON_EPOCH, [line((0, seconds))], revision=revision, rate_per_hour=0)
+        )
+        clock.forward(seconds=3)
+        await settle_all(context)
+        balance = await read_balance(context, "a")
+        assert {lot.kind for lot in balance.credits} == {"compensation"}
+        assert balance.account.funds.available == 400_000 - line((0, seconds)).amount
+    clock.forward(days=1)
+    assert await expire_lots(context, caught_up) == 0
+    assert [fact.standing for fact in told] == ["exhausted"]
+    assert [fact.standing for fact in await standings_told(context, "a")] == ["exhausted", "low"]
+
+
+async def test_usage_that_an_ended_voucher_pays_for_stops_nobody_and_is_settled_at_once(
+    context: Context, clock: MovingClock
+) -> None:
+    """Cash 50, a voucher of 100 that ends at 12:45 and 74.25 used until then: 50 stay to run on."""
+    await top_up(context, TopUp("a", 50_000_000, "alipay", "r"))
+    await grant_credit(
+        context, Grant("a", "promo", 100_000_000, "v", expires_at=NOON + timedelta(minutes=45))
+    )
+    clock.now = NOON + timedelta(minutes=44, seconds=59)
+    await charge_account(context, charge("a", NOON_EPOCH, [line((0, 2700), price=99_000_000)]))
+    assert await review_standings(context) == 0
+    assert await settle_hours(context) == 0
+    clock.forward(seconds=1)
+    assert await review_standings(context) == 1
+    balance = await read_balance(context, "a")
+    assert (balance.account.funds.available, balance.account.standing) == (-24_250_000, "low")
+    clock.forward(seconds=1)
+    assert await settle_all(context) == 1
+    balance = await read_balance(context, "a")
+    assert (balance.account.cash, balance.account.accrued, balance.account.debt) == (50_000_000, 0, 0)
+    assert [lot.remaining for lot in balance.credits] == [25_750_000]
+    # Seconds after its end it does not pay: they are cash's, and when that is spent the account is.
+    for minute in range(46, 80):
+        clock.now = NOON + timedelta(minutes=minute)
+        seconds = min(HOUR, minute * 60)
+        await charge_account(
+            context,
+            charge("a", NOON_EPOCH, [line((0, seconds), price=99_000_000)], revision=minute),
+            charge("a", NOON_EPOCH + HOUR, [line((0, minute * 60 - seconds + 1))], revision=minute),
+        )
+        clock.forward(seconds=2)
+        await settle_all(context)
+    balance = await read_balance(context, "a")
+    assert [lot.remaining for lot in balance.credits] == [25_750_000]
+    assert balance.account.cash == 50_000_000 - 24_750_000
+    await charge_account(
+        context, charge("a", NOON_EPOCH + HOUR, [line((0, 1200), price=99_000_000)], revision=99)
+    )
+    told = [fact.standing for fact in await standings_told(context, "a")]
+    assert told == ["low", "good", "exhausted"]
+
+
+async def test_the_news_of_an_account_that_an_ended_voucher_pays_for_say_what_is_left(
+    context: Context, clock: MovingClock
+) -> None:
+    await top_up(context, TopUp("a", 9_000_000, "alipay", "r"))
+    await grant_credit(context, Grant("a", "promo", 3_000_000, "v", expires_at=NOON + timedelta(minutes=30)))
+    clock.now = NOON + timedelta(minutes=30)
+    await charge_account(
+        context, charge("a", NOON_EPOCH, [line((0, 1800), price=4_000_000)], rate_per_hour=0)
+    )
+    (fact,) = await standings_told(context, "a")
+    assert (fact.standing, fact.available) == ("low", 9_000_000)
+    assert (await read_balance(context, "a")).account.funds.available == 7_000_000
+
+
+async def test_prompt_settlement_leaves_hours_alone_that_no_ended_lot_pays_for(
+    context: Context, clock: MovingClock
+) -> None:
+    await grant_credit(context, Grant("a", "promo", 5_000_000, "v", expires_at=NOON + timedelta(minutes=30)))
+    await grant_credit(context, Grant("b", "promo", 5_000_000, "v", expires_at=NOON + timedelta(hours=9)))
+    clock.now = NOON + timedelta(minutes=64)
+    for account_id in ("a", "b"):
+        await charge_account(
+            context,
+            charge(account_id, NOON_EPOCH, [line((0, HOUR))]),
+            charge(account_id, NOON_EPOCH + HOUR, [line((0, 200))]),
+        )
+    assert await settle_hours(context) == 0
+    clock.forward(seconds=2)
+    assert await settle_all(context) == 1
+    accrued = [(await read_balance(context, account_id)).account.accrued for account_id in ("a", "b")]
+    assert accrued == [line((0, 200)).amount, line((0, 200)).amount + 1_660_000]
+
+
+async def test_an_hour_may_be_paid_by_more_lots_than_a_smallint_counts(context: Context) -> None:
+    await top_up(context, TopUp("a", 1, "alipay", "r"))
+    moves = [Transfer(chart.PROMOTION, chart.BREAKAGE, 1)] * 40_000
+    entry = Entry("a", UUID(int=1), "grant", "many", None, NOON, "", None, moves)
+    async with context.database.transaction() as connection:
+        await journal.book(connection, [entry])
+    async with context.database.reading() as connection:
+        assert len((await journal.transfers(connection, "a", [entry.entry_id]))[entry.entry_id]) == 40_000
 
 
 async def test_debt_that_was_repaid_since_comes_back_as_cash(context: Context, clock: MovingClock) -> None:

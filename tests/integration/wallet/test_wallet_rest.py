@@ -3,6 +3,7 @@
 from collections.abc import AsyncIterator
 from typing import Any
 
+import asyncpg
 import httpx
 import pytest
 
@@ -49,6 +50,7 @@ async def test_balance(wallet: httpx.AsyncClient) -> None:
                 "effective_at": "2026-03-10T12:00:00Z",
                 "expires_at": "2026-04-09T12:00:00Z",
                 "expired": False,
+                "counts": True,
             }
         ],
         "accrued": "0.000000",
@@ -67,7 +69,19 @@ async def test_an_expired_lot_is_shown_until_it_is_swept(
 ) -> None:
     clock.forward(days=30)
     body = (await wallet.get("/v1/accounts/a/balance")).json()
-    assert (body["available"], body["credits"][0]["expired"]) == ("0.000000", True)
+    assert body["available"] == "0.000000"
+    assert (body["credits"][0]["expired"], body["credits"][0]["counts"]) == (True, False)
+
+
+async def test_a_lot_that_begins_later_is_shown_but_does_not_count(wallet: httpx.AsyncClient) -> None:
+    later = {"kind": "promo", "amount": "5", "reference": "r", "effective_at": "2026-03-11T00:00:00Z"}
+    await wallet.post("/v1/accounts/a/grants", json=later)
+    body = (await wallet.get("/v1/accounts/a/balance")).json()
+    assert body["available"] == "10.000000"
+    assert [(lot["kind"], lot["expired"], lot["counts"]) for lot in body["credits"]] == [
+        ("trial", False, True),
+        ("promo", False, False),
+    ]
 
 
 @pytest.mark.parametrize("path", ["", "/balance", "/journal", "/charges"])
@@ -148,7 +162,7 @@ async def test_holds(wallet: httpx.AsyncClient) -> None:
     }
     placed = await wallet.post("/v1/holds", json=body)
     assert placed.status_code == 201
-    assert placed.json()["amount"] == "1.660000"
+    assert (placed.json()["amount"], placed.json()["state"]) == ("1.660000", "active")
     assert (await wallet.get("/v1/accounts/a/balance")).json()["held"] == "1.660000"
     assert (await wallet.post("/v1/holds", json=body)).json() == placed.json()
     refused = await wallet.post("/v1/holds", json={**body, "reference": "s2", "amount": "9"})
@@ -159,6 +173,18 @@ async def test_holds(wallet: httpx.AsyncClient) -> None:
     for _ in range(2):
         assert (await wallet.delete(path, params={"account_id": "a"})).status_code == 204
     assert (await wallet.get("/v1/accounts/a/balance")).json()["held"] == "0.000000"
+    again = await wallet.post("/v1/holds", json=body)
+    assert (again.status_code, again.json()["code"]) == (409, "conflict")
+    assert "was released" in again.json()["detail"]
+
+
+async def test_a_hold_of_what_costs_nothing_is_granted(wallet: httpx.AsyncClient) -> None:
+    """1 GB of disk for a second costs less than a micro-yuan."""
+    body = {"account_id": "a", "sku": "disk", "quantity": 1, "seconds": 1, "reference": "s", "amount": "0"}
+    placed = await wallet.post("/v1/holds", json=body)
+    assert (placed.status_code, placed.json()["amount"]) == (201, "0.000000")
+    refused = await wallet.post("/v1/holds", json={**body, "reference": "t", "amount": "-0.000001"})
+    assert refused.status_code == 422
 
 
 async def test_charges_explain_themselves_page_by_page(
@@ -208,6 +234,20 @@ async def test_charges_explain_themselves_page_by_page(
     window = {"from": "2026-03-10T21:00:00+08:00", "to": "2026-03-10T14:00:00Z", "resource_id": "j"}
     page = (await wallet.get("/v1/accounts/a/charges", params=window)).json()
     assert [(item["hour"], item["resource_id"]) for item in page["items"]] == [("2026-03-10T13:00:00Z", "j")]
+
+
+async def test_a_row_that_cannot_be_explained_does_not_hide_the_others(
+    wallet: httpx.AsyncClient, context: Context, owner: asyncpg.Connection
+) -> None:
+    await charge_account(
+        context, *(charge("a", NOON_EPOCH, [line((0, 3600))], resource_id=name) for name in ("i", "j"))
+    )
+    await owner.execute("""UPDATE charge SET lines = '[{"sku": 1}]' WHERE resource_id = 'i'""")
+    page = (await wallet.get("/v1/accounts/a/charges")).json()
+    assert [(item["amount"], len(item["lines"])) for item in page["items"]] == [
+        ("1.660000", 0),
+        ("1.660000", 1),
+    ]
 
 
 async def test_the_journal_is_newest_first_and_pages(wallet: httpx.AsyncClient) -> None:

@@ -5,9 +5,9 @@ from datetime import timedelta
 
 import msgspec
 
-from services.metering.consumers import encode_metered
 from services.metering.domain.facts import Conflict, MeteredHour, StoredWindows, metered_hours
 from services.metering.domain.state import state_of
+from services.metering.usecases.metered_message import encode_metered
 from shared.contracts.facts import Segment, UsageMetered
 from tests.support.metering import HOUR, SINCE
 

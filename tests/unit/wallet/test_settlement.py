@@ -18,6 +18,7 @@ from services.wallet.domain.settlement import (
 from tests.support.wallet import A100, NOON, NOON_EPOCH, line, make_lot, with_factor
 
 AFTER = NOON + timedelta(hours=2)
+ENDED_UNTIL = AFTER - timedelta(hours=1)
 RECEIVABLE = chart.receivable("a")
 PROMO, CASH, OLD_CASH = UUID(int=1), UUID(int=2), UUID(int=3)
 NEW = UUID(int=99)
@@ -25,7 +26,7 @@ NEW = UUID(int=99)
 
 def settle(lots: list[Lot], *charges: ChargeToSettle, debt: int = 0) -> AccountSettled:
     hours = [HourToSettle(NOON_EPOCH, charges)]
-    return settle_account("a", lots, debt, hours, now=AFTER, new_lot_id=lambda: NEW)
+    return settle_account("a", lots, debt, hours, now=AFTER, ended_until=ENDED_UNTIL, new_lot_id=lambda: NEW)
 
 
 def paid_by(settled: AccountSettled) -> list[tuple[str, UUID | None, int, int, int]]:
@@ -123,7 +124,9 @@ def test_hours_settled_together_burn_in_order_of_time() -> None:
     voucher = make_lot(1, "promo", granted=1_000, expires_at=NOON + timedelta(days=1))
     cash = make_lot(2, "cash", granted=1_000)
     hours = [HourToSettle(NOON_EPOCH + 3600 * n, [ChargeToSettle("i", 700)]) for n in range(3)]
-    settled = settle_account("a", [voucher, cash], 0, hours, now=AFTER, new_lot_id=lambda: NEW)
+    settled = settle_account(
+        "a", [voucher, cash], 0, hours, now=AFTER, ended_until=ENDED_UNTIL, new_lot_id=lambda: NEW
+    )
     assert [(lot_id, amount) for _, lot_id, _, _, amount in paid_by(settled)] == [
         (PROMO, 700),
         (PROMO, 300),
@@ -155,7 +158,14 @@ def test_a_lower_revision_gives_back_last_burned_first() -> None:
 
 
 def test_seconds_that_fall_away_go_back_to_who_paid_those_seconds() -> None:
-    voucher = make_lot(1, "promo", granted=1_000, remaining=0, expires_at=NOON + timedelta(seconds=1000))
+    voucher = make_lot(
+        1,
+        "promo",
+        granted=1_000,
+        remaining=0,
+        expires_at=NOON + timedelta(seconds=1000),
+        created_at=AFTER,
+    )
     cash = make_lot(2, "cash", granted=2_600, remaining=0)
     paid_at = NOON + timedelta(hours=1, minutes=5)
     charge = ChargeToSettle(
@@ -191,9 +201,30 @@ def test_a_lot_whose_rest_went_to_breakage_is_stood_in_for_too() -> None:
 
 
 def test_a_lot_that_had_ended_when_it_paid_and_is_in_its_grace_gets_its_own_back() -> None:
-    late = make_lot(1, "promo", granted=1_000, remaining=400, expires_at=NOON + timedelta(minutes=30))
+    late = make_lot(
+        1,
+        "promo",
+        granted=1_000,
+        remaining=400,
+        expires_at=NOON + timedelta(minutes=30),
+        created_at=ENDED_UNTIL + timedelta(microseconds=1),
+    )
     charge = ChargeToSettle("i", 100, 600, paid=_paid_from((PROMO, 600)))
     assert settle([late], charge).remaining == {PROMO: 900}
+
+
+def test_a_lot_past_its_grace_is_stood_in_for_also_when_nothing_was_left_to_sweep() -> None:
+    burned = make_lot(
+        1,
+        "promo",
+        granted=600,
+        remaining=0,
+        expires_at=NOON + timedelta(minutes=30),
+        created_at=ENDED_UNTIL,
+    )
+    settled = settle([burned], ChargeToSettle("i", 100, 600, paid=_paid_from((PROMO, 600))))
+    assert settled.remaining == {}
+    assert [lot.granted for lot in settled.hours[0].compensations] == [500]
 
 
 def test_what_was_owed_and_still_is_reduces_the_debt() -> None:

@@ -1,4 +1,4 @@
-"""The one table of metering, and what its role may do."""
+"""What metering keeps, and what its role may do."""
 
 from alembic import op
 
@@ -23,12 +23,36 @@ CREATE TABLE usage_window (
 ) WITH (fillfactor = 50)
 """
 
+# Requests to tell facts again. `told_*` are the last resource-hour that the walk has dealt with.
+CREATE_REPUBLISH = """
+CREATE TABLE republish (
+    reference        text COLLATE "C" PRIMARY KEY,
+    first_hour       timestamptz      NOT NULL CHECK (date_trunc('hour', first_hour, 'UTC') = first_hour),
+    until_hour       timestamptz      CHECK (date_trunc('hour', until_hour, 'UTC') = until_hour),
+    requested_at     timestamptz      NOT NULL,
+    told_account_id  text COLLATE "C",
+    told_resource_id text COLLATE "C",
+    told_hour        timestamptz,
+    hours_told       bigint           NOT NULL DEFAULT 0,
+    finished_at      timestamptz,
+    CHECK (until_hour > first_hour)
+)
+"""
+
 
 def upgrade() -> None:
     op.execute(CREATE)
     # No DELETE: the revision of a fact is the sum of its rows' revisions and must only grow.
     op.execute("GRANT SELECT, INSERT, UPDATE ON usage_window TO metering")
+    op.execute(CREATE_REPUBLISH)
+    # What was asked for stays as it was asked.
+    op.execute("GRANT SELECT, INSERT ON republish TO metering")
+    op.execute(
+        "GRANT UPDATE (told_account_id, told_resource_id, told_hour, hours_told, finished_at)"
+        " ON republish TO metering"
+    )
 
 
 def downgrade() -> None:
+    op.execute("DROP TABLE republish")
     op.execute("DROP TABLE usage_window")

@@ -1,4 +1,4 @@
-"""Price books, the default one as version 1, and usage that waits for a price."""
+"""Price books, the default one as version 1, usage that waits for a price, what metering is asked for."""
 
 from pathlib import Path
 
@@ -44,12 +44,22 @@ UPGRADE = (
         PRIMARY KEY (account_id, resource_id, hour)
     )
     """,
+    """
+    CREATE TABLE republish_request (
+        price_book bigint      PRIMARY KEY,
+        first_hour timestamptz NOT NULL,
+        until      timestamptz CHECK (until > first_hour),
+        asked_at   timestamptz
+    )
+    """,
     "CREATE INDEX unpriced_usage_by_price_book ON unpriced_usage (price_book)",
     "GRANT SELECT, INSERT ON price_book TO pricing",
     "GRANT SELECT, INSERT, UPDATE, DELETE ON unpriced_usage TO pricing",
+    "GRANT SELECT, INSERT, UPDATE (asked_at) ON republish_request TO pricing",
 )
 
 DOWNGRADE = (
+    "DROP TABLE republish_request",
     "DROP TABLE unpriced_usage",
     "DROP TABLE price_book",
     "DROP FUNCTION refuse_change",

@@ -133,7 +133,7 @@ CREATE_TRANSFER_SQL = """
 CREATE TABLE transfer (
     account_id     text COLLATE "C" NOT NULL,
     entry_id       uuid NOT NULL,
-    seq            smallint NOT NULL,
+    seq            integer NOT NULL,
     debit_account  text COLLATE "C" NOT NULL,
     credit_account text COLLATE "C" NOT NULL,
     amount         bigint NOT NULL CONSTRAINT transfer_moves_something CHECK (amount > 0),
