@@ -4,7 +4,6 @@ Without POSTGRES_URL and KAFKA_BOOTSTRAP it starts a PostgreSQL and a broker of 
 """
 
 import argparse
-import gc
 import os
 import subprocess
 import sys
@@ -17,6 +16,7 @@ import uvloop
 from benchmarks import door, freshness, stages
 from benchmarks.results import Result, print_table, write_json
 from benchmarks.stages import Bench, bench_from_environment
+from shared.serving import calm_garbage_collection
 from shared.time import system_clock
 
 REPOSITORY: Final = Path(__file__).resolve().parents[1]
@@ -60,7 +60,7 @@ async def _measure(names: list[str], scale: float) -> list[Result]:
     results = []
     for name in names:
         print(f"measuring {name} ...", file=sys.stderr, flush=True)
-        gc.collect()
+        calm_garbage_collection()
         results.append(await MEASUREMENTS[name](bench))
     return results
 

@@ -88,11 +88,7 @@ async def _run(compose: Callable[[], Awaitable[Service]], role: str, listener: s
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
-    # What is alive now stays: the collector need not look at it again in each hot batch.
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(50_000, 20, 50)
-
+    calm_garbage_collection()
     workers = (
         [] if role == "api" else [asyncio.create_task(_keep(worker, stop)) for worker in service.workers]
     )
@@ -108,6 +104,13 @@ async def _run(compose: Callable[[], Awaitable[Service]], role: str, listener: s
     await asyncio.gather(*late, return_exceptions=True)
     await service.close()
     log.info("%s stopped", service.name)
+
+
+def calm_garbage_collection() -> None:
+    """What is alive now stays: the collector need not look at it again in each hot batch."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(50_000, 20, 50)
 
 
 def add_probes(app: FastAPI, checks: Mapping[str, Check]) -> None:
