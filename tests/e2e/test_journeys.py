@@ -66,8 +66,9 @@ async def _standings(stack: Stack, account_id: str) -> list[JsonObject]:
     facts = [
         msgspec.json.decode(received.value)
         for received in await read_topic(stack.kafka_bootstrap, "account.standing.v1")
+        if f'"{account_id}"'.encode() in received.value
     ]
-    told = {fact["epoch"]: fact for fact in facts if fact["account_id"] == account_id}
+    told = {fact["epoch"]: fact for fact in facts}
     return [told[epoch] for epoch in sorted(told)]
 
 
