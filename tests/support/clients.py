@@ -15,7 +15,7 @@ from tests.support.reports import JsonObject, binary, structured
 USAGE_TOPIC: Final = "usage.reported.v1"
 CLOUDEVENT: Final = "application/cloudevents+json"
 CLOUDEVENTS_BATCH: Final = "application/cloudevents-batch+json"
-PATIENCE_SECONDS: Final = 60.0
+PATIENCE_SECONDS: Final = 120.0
 HTTP_BATCH_EVENTS: Final = 100
 _POLL_SECONDS: Final = 0.05
 _IN_FLIGHT_MAX: Final = 500

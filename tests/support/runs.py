@@ -18,8 +18,8 @@ from tests.support.scenarios import Account, Event, Expected, Stream, load_scena
 SHANGHAI: Final = ZoneInfo("Asia/Shanghai")
 STREAM_DAYS_MAX: Final = 4
 USUAL_DAYS_PAST: Final = 6
-SETTLED_SECONDS: Final = 30.0
-SETTLED_AFTER_FAULTS_SECONDS: Final = 120.0
+SETTLED_SECONDS: Final = 120.0
+SETTLED_AFTER_FAULTS_SECONDS: Final = 300.0
 
 _priced_days = count(USUAL_DAYS_PAST + 2 + STREAM_DAYS_MAX, STREAM_DAYS_MAX + 1)
 """Runs that change prices get days of their own, so that no other run is rated by their books."""

@@ -19,7 +19,7 @@ import pytest
 
 from tests.support.databases import REPOSITORY, SERVICES, DatabaseUrls, MakeDatabase
 
-READY_SECONDS: Final = 60.0
+READY_SECONDS: Final = 120.0
 STOP_SECONDS: Final = 20.0
 _LOG_TAIL_CHARACTERS: Final = 4_000
 _POLL_SECONDS: Final = 0.05

@@ -88,7 +88,7 @@ async def running(
         await loop.kill()
 
 
-async def until(condition: Callable[[], bool], timeout_seconds: float = 30) -> None:
+async def until(condition: Callable[[], bool], timeout_seconds: float = 120) -> None:
     async with asyncio.timeout(timeout_seconds):
         while not condition():  # noqa: ASYNC110 - the condition is any state of the test
             await asyncio.sleep(0.01)  # a handler in another task makes it true
