@@ -123,7 +123,7 @@ class BatchConsumer:
         while not stop.is_set():
             try:
                 await self._session(stop, backoff)
-            except (KafkaError, OSError) as error:
+            except (KafkaError, OSError, UnicodeDecodeError) as error:
                 _sessions_lost.add(1, self._attributes)
                 log.warning("%s: broker trouble, trying again: %s", self._topic.name, _one_line(error))
                 await backoff.wait(stop)
