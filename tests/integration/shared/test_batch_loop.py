@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 
 import pytest
+from aiokafka import AIOKafkaProducer
 
 from shared.kafka import BatchOutcome, Message, Publisher, Record, Rejected
 from shared.settings import KafkaSettings
@@ -183,3 +184,30 @@ async def test_a_consumer_is_caught_up_once_all_that_waited_is_handled_also_with
         await until(lambda: all(loop.consumer.is_caught_up() for loop in loops))
         await one.finish()
         assert not one.consumer.is_caught_up()
+
+
+async def test_a_refused_record_that_was_small_only_when_compressed_is_cut_to_fit(
+    kafka: KafkaSettings, publisher: Publisher, new_topic: NewTopicFixture, unique_name: Callable[[str], str]
+) -> None:
+    topic = await new_topic()
+    seen: list[bytes | None] = []
+
+    async def handle(records: Sequence[Record]) -> BatchOutcome:
+        seen.extend(record.value for record in records)
+        return BatchOutcome(
+            rejected=[Rejected(r, "event_too_large", "") for r in records if r.value != b"good"]
+        )
+
+    producer = AIOKafkaProducer(
+        bootstrap_servers=kafka.bootstrap, compression_type="gzip", max_request_size=5_000_000
+    )
+    await producer.start()
+    await producer.send_and_wait(topic.name, b"x" * 3_000_000, b"k", partition=0)
+    await producer.send_and_wait(topic.name, b"good", b"k", partition=0)
+    await producer.stop()
+    async with running(kafka, publisher, topic, unique_name("group"), handle) as loop:
+        await until(lambda: b"good" in seen)
+        await loop.finish()
+    (letter,) = await read_all(kafka, topic.dead_letter, 1)
+    assert letter.value == b"x" * 64 * 1024
+    assert dict(letter.headers)["dead-letter-cut-from-bytes"] == b"3000000"
