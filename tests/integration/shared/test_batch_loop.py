@@ -166,22 +166,29 @@ async def test_a_consumer_is_caught_up_once_all_that_waited_is_handled_also_with
 ) -> None:
     topic, group = await new_topic(), unique_name("group")
     may_handle = asyncio.Event()
+    may_handle.set()
 
     async def handle(records: Sequence[Record]) -> BatchOutcome:
         await may_handle.wait()
         return BatchOutcome()
 
-    await publisher.publish(numbered(topic.name, range(20)))
     async with (
         running(kafka, publisher, topic, group, handle) as one,
         running(kafka, publisher, topic, group, handle) as two,
         running(kafka, publisher, topic, group, handle) as three,
     ):
         loops = (one, two, three)
-        await until(lambda: any(loop.consumer.is_caught_up() for loop in loops))
-        assert not all(loop.consumer.is_caught_up() for loop in loops)
+
+        def caught_up() -> int:
+            return sum(loop.consumer.is_caught_up(within_seconds=12) for loop in loops)
+
+        # Three of them and two partitions: one has none, and nothing to wait for.
+        await until(lambda: caught_up() == 3)
+        may_handle.clear()
+        await publisher.publish(numbered(topic.name, range(20)))
+        await until(lambda: caught_up() == 1)
         may_handle.set()
-        await until(lambda: all(loop.consumer.is_caught_up() for loop in loops))
+        await until(lambda: caught_up() == 3)
         await one.finish()
         assert not one.consumer.is_caught_up()
 
